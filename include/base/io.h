@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Files and pipes: whole reads with a limit, whole writes, and replacing a file
+ * so that a crash leaves either the old or the new one.
+ */
+#ifndef BASE_IO_H
+#define BASE_IO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/cleanup.h"
+
+struct error;
+struct sbuf;
+
+/* Reads fd to its end into sb; ERR_TOO_LARGE when sb's maximum is passed. */
+WARN_UNUSED int io_read_all(int fd, struct sbuf *sb, struct error *err);
+
+/* The same for a regular file by name. Errors: ERR_IO, ERR_TOO_LARGE. */
+WARN_UNUSED int io_read_file(const char *path, struct sbuf *sb,
+                             struct error *err);
+
+/* Writes everything, through EINTR and (by poll) EAGAIN. Errors: ERR_IO. */
+WARN_UNUSED int io_write_all(int fd, const void *data, size_t len,
+                             struct error *err);
+
+/* Temporary, sync, rename, sync of the directory. Errors: ERR_IO. */
+WARN_UNUSED int io_replace(const char *path, const void *data, size_t len,
+                           mode_t mode, struct error *err);
+
+/* Makes path and its parents, mode 0700 for what is new. Errors: ERR_IO. */
+WARN_UNUSED int io_make_dirs(const char *path, struct error *err);
+
+/* Removes a directory with all in it, never following a link. Errors: ERR_IO,
+   after having removed what could be. A missing path is no error. */
+WARN_UNUSED int io_remove_tree(const char *path, struct error *err);
+
+/* A pipe, close-on-exec at both ends. Errors: ERR_IO. */
+WARN_UNUSED int io_pipe(int fds[2], struct error *err);
+
+WARN_UNUSED int io_set_nonblock(int fd, struct error *err);
+
+/* A sealed memory file that holds data, at offset 0, close-on-exec.
+   Returns the descriptor, or -1. Errors: ERR_IO. */
+WARN_UNUSED int io_memfd(const char *name, const void *data, size_t len,
+                         struct error *err);
+
+/* Copies from one descriptor to another from their offsets, at most max bytes
+   (reflink, copy_file_range, else read and write). Sets *copied.
+   Errors: ERR_IO, ERR_TOO_LARGE when there was more. */
+WARN_UNUSED int io_copy(int from, int to, off_t max, off_t *copied,
+                        struct error *err);
+
+#endif

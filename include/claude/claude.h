@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The Claude Messages API: sends the conversation, streams one reply, assembles
+ * it, and retries what may be retried. It knows no tool but by name and never
+ * runs anything.
+ */
+#ifndef CLAUDE_CLAUDE_H
+#define CLAUDE_CLAUDE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/cleanup.h"
+#include "model/usage.h"
+
+struct claude;
+struct claude_call;
+struct claude_history;
+struct error;
+struct loop;
+struct transport;
+
+struct claude_config {
+    const char *model;
+    int64_t max_tokens;
+    const char *effort; /* NULL: the model's default is used */
+    const char *system; /* the system prompt; must not change in a session */
+    const char *tools;  /* JSON array of tool definitions */
+    bool compatible;    /* a server of another vendor: no thinking, no cache */
+    int max_attempts;   /* 0: 5 */
+    int64_t quiet_ms;   /* longest time with nothing but pings; 0: 600,000 */
+};
+
+enum claude_stop {
+    CLAUDE_STOP_END_TURN,
+    CLAUDE_STOP_TOOL_USE,
+    CLAUDE_STOP_MAX_TOKENS,
+    CLAUDE_STOP_SEQUENCE,
+    CLAUDE_STOP_PAUSE,
+    CLAUDE_STOP_REFUSAL,
+    CLAUDE_STOP_CONTEXT,
+    CLAUDE_STOP_UNKNOWN
+};
+
+struct claude_tool_call {
+    char *id;        /* owned by the reply */
+    char *name;      /* owned */
+    char *input;     /* owned; raw JSON object text, or NULL when invalid */
+    char *raw_input; /* owned; what arrived, for an invalid one */
+};
+
+struct claude_reply {
+    /* owned; raw JSON array as it may be appended to the history: without
+       blank texts, without tool calls unless stop is CLAUDE_STOP_TOOL_USE,
+       without thinking at its end; empty after a refusal */
+    char *content;
+    enum claude_stop stop;
+    char *stop_reason; /* owned; as it was sent; may be NULL */
+    char *explanation; /* owned; of a refusal; may be NULL */
+    char *text;        /* owned; the text blocks that arrived, joined by an
+                          empty line */
+    struct usage usage;
+    struct claude_tool_call *calls; /* owned */
+    size_t n_calls;
+    char *request_id; /* owned; may be NULL */
+    char *model;      /* owned; as the service names it; may be NULL */
+};
+
+/* All arguments are borrowed for the call; members may be NULL, but for
+   on_done. Any may cancel the call or free the client. */
+struct claude_handlers {
+    void (*on_thinking)(void *ctx, const char *text, size_t len, bool end);
+    void (*on_text)(void *ctx, const char *text, size_t len, bool end);
+
+    /* A tool call begins (name, "" and 0), and its raw input grows. */
+    void (*on_tool)(void *ctx, const char *name, const char *input_so_far,
+                    size_t len);
+
+    /* What is shown so far of this reply is void: it is asked for again. */
+    void (*on_discard)(void *ctx);
+
+    /* Waits wait_ms before attempt (2, 3, ...) because of err. */
+    void (*on_retry)(void *ctx, int attempt, int64_t wait_ms,
+                     const struct error *err);
+
+    /*
+     * Exactly once, from the loop. err is NULL for a complete reply. Else:
+     * ERR_AUTH, ERR_RATE_LIMIT, ERR_OVERLOADED, ERR_NET, ERR_TIMEOUT,
+     * ERR_REMOTE (the service refused; http_status), ERR_PROTOCOL,
+     * ERR_TOO_LARGE, ERR_CANCELLED. With an error, reply holds what arrived
+     * (text and usage; no calls) or is NULL; its content has text blocks only,
+     * and may be appended to the history as section "interrupt" allows.
+     */
+    void (*on_done)(void *ctx, const struct claude_reply *reply,
+                    const struct error *err);
+};
+
+/* transport and loop are borrowed; config is copied. Errors: ERR_USAGE. */
+WARN_UNUSED struct claude *claude_new(struct loop *loop,
+                                      const struct transport *transport,
+                                      const struct claude_config *config,
+                                      struct error *err);
+
+/* A call in progress ends without on_done. NULL is allowed. */
+void claude_free(struct claude *c);
+
+/*
+ * Sends the history, which must end with a user message; its text is copied.
+ * One call at a time. Errors: ERR_INTERNAL, ERR_AUTH, ERR_USAGE, ERR_NET,
+ * ERR_PROTOCOL (a replay that does not fit), ERR_TOO_LARGE.
+ */
+WARN_UNUSED struct claude_call *claude_send(struct claude *c,
+                                            const struct claude_history *h,
+                                            const struct claude_handlers *on,
+                                            void *ctx, struct error *err);
+
+/* on_done follows from the loop with ERR_CANCELLED; nothing else before. */
+void claude_cancel(struct claude_call *call);
+
+/* True when the words of the model were written in advance. */
+bool claude_is_replay(const struct claude *c);
+
+#endif

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Settings: built-in values, over them the configuration file, over them the
+ * environment, over them the command line. One table (options.def) names every
+ * key and every option; help, checks and the manual's check come from it.
+ *
+ * The modules that are configured know nothing of this one: whoever builds
+ * them copies values into their own plain structs.
+ */
+#ifndef CONFIG_CONFIG_H
+#define CONFIG_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/cleanup.h"
+
+struct error;
+struct sbuf;
+struct secret;
+
+struct config {
+    /* model. */
+    char *model;
+    struct secret *api_key;
+    char *key_header; /* "bearer" or "x-api-key" */
+    char *base_url;
+    char *api_version; /* NULL: chosen by the host */
+    char *ca_file;
+    char *effort; /* NULL: the model's own default */
+    int64_t max_tokens;
+    int64_t max_attempts;
+
+    /* limits. */
+    int64_t rounds;
+    int64_t cell_seconds;
+    int64_t memory_mb;
+    int64_t output_kb;
+    int64_t workspace_mb;
+    int64_t processes;
+
+    /* sandbox. */
+    char *python;
+    char *bwrap;
+    int64_t drop_uid; /* -1: chosen by the program */
+
+    /* display. */
+    char *graphics; /* "auto", "sixel", "none" */
+    char *color;    /* "auto", "never" */
+
+    /* The command line. */
+    char *question; /* -c */
+    bool demo;
+    char *replay_file;
+    char *config_file;
+    bool help;
+    bool version;
+    char **files; /* owned; n_files of them */
+    size_t n_files;
+
+    char *key_source; /* where the key came from, for messages; NULL: no key */
+
+    /* Values of options that stand for a key, by index of the key; owned. */
+    char **overrides;
+};
+
+/* Built-in values. */
+void config_init(struct config *c);
+void config_fini(struct config *c); /* wipes what is secret */
+
+/*
+ * Reads the command line. argv is permuted by nobody: options may stand among
+ * files, "--" ends them. Errors: ERR_USAGE, naming the option and the nearest
+ * known one.
+ */
+WARN_UNUSED int config_read_args(struct config *c, int argc, char *const *argv,
+                                 struct error *err);
+
+/*
+ * Reads, after the command line, everything else: the configuration file (the
+ * one that was named, else the user's own; a missing one is an error only when
+ * it was named), then ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN and
+ * ANTHROPIC_BASE_URL (the first two are wiped from the environment; a key wins
+ * over a token; empty ones count as unset), then options that stand for a key.
+ * Errors: ERR_CONFIG, with path, line and column: unreadable, readable by
+ * others, not YAML, unknown key (and the nearest known one), a value out of
+ * range. The environment is wiped in any case.
+ */
+WARN_UNUSED int config_read_rest(struct config *c, struct error *err);
+
+/* The path of the user's configuration file; owned by the caller; or NULL. */
+char *config_default_path(void);
+
+/* The options and keys, for --help. */
+void config_add_help(struct sbuf *sb);
+
+/* One "section.key" after the other; NULL behind the last. */
+const char *config_key_name(size_t i);
+
+#endif

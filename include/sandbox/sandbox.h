@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Where the code of cells runs. In front of every back end stands one struct
+ * sandbox: it owns the list of loaded files and the log of cells, queues
+ * operations while a back end is opening or busy, and brings a lost back end
+ * back (a new interpreter, the files put again) without the caller's doing.
+ * What code prints and shows is untrusted.
+ */
+#ifndef SANDBOX_SANDBOX_H
+#define SANDBOX_SANDBOX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/cleanup.h"
+#include "model/event.h"
+
+struct error;
+struct loop;
+struct output;
+struct sandbox;
+struct sandbox_op;
+struct sandbox_backend;
+
+/* What a back end can do; asked before it is opened. */
+struct sandbox_caps {
+    const char *name; /* "local" */
+    bool stateful;    /* variables live on from cell to cell */
+    bool survives_suspend;
+    bool own_files_api;
+    bool has_network;
+    bool keeps_files; /* files that were put are there after a restart */
+    const char *const *languages; /* NULL-terminated: "python" */
+};
+
+/* How an operation ended. Exactly one of these, exactly once, from the loop. */
+enum sandbox_end {
+    SANDBOX_DONE,
+    SANDBOX_ERROR,    /* err says why; the sandbox is as before */
+    SANDBOX_LOST,     /* the back end is gone and could not be brought back */
+    SANDBOX_RESTARTED /* the interpreter is new; variables are gone */
+};
+
+struct sandbox_cell {
+    const char *code;
+    size_t code_len;      /* at most SANDBOX_MAX_CODE_BYTES */
+    const char *language; /* NULL: "python" */
+    int64_t timeout_ms;   /* 0: no limit; -1: that of sandbox_limits */
+    bool silent;          /* the program's own; not in the log of cells */
+    int number;           /* of the session; 0 for silent ones */
+};
+
+#define SANDBOX_MAX_CODE_BYTES (1u << 20)
+
+/* How a cell ended; borrowed for the call. */
+struct sandbox_outcome {
+    enum event_outcome outcome;
+    int64_t duration_ms;     /* the client's own clock */
+    const char *error_name;  /* exception; untrusted; NULL: none */
+    const char *error_value; /* untrusted */
+    const char *traceback;   /* untrusted */
+    const char *hint;        /* untrusted; NULL: none */
+    const char *reason; /* one sentence of ours when it was ended or died */
+    bool variables_lost;
+    int64_t output_dropped_bytes; /* behind the limit of output */
+};
+
+struct sandbox_cell_handlers {
+    /* Bytes that the cell wrote; borrowed. Not UTF-8, not safe. */
+    void (*on_bytes)(void *ctx, enum event_stream stream, const char *data,
+                     size_t len);
+
+    /* The cell showed something; borrowed. */
+    void (*on_output)(void *ctx, const struct output *out);
+
+    /* A hint of the kernel's, such as an ignored magic; untrusted. */
+    void (*on_note)(void *ctx, const char *kind, const char *text);
+
+    /* end SANDBOX_DONE: outcome is set (it may be a failure of the code), err
+       NULL. SANDBOX_RESTARTED: outcome is set. Else err is set. */
+    void (*on_done)(void *ctx, enum sandbox_end end,
+                    const struct sandbox_outcome *outcome,
+                    const struct error *err);
+};
+
+typedef void (*sandbox_done_fn)(void *ctx, enum sandbox_end end,
+                                const struct error *err);
+
+/* A file in the workspace, outside data; borrowed for the call. */
+struct sandbox_file {
+    const char *name; /* below the workspace; bytes, untrusted */
+    uint64_t size_bytes;
+    int64_t mtime_ns;
+    uint64_t inode;
+    const char *refused; /* "a symbolic link", "a FIFO" ...; NULL: regular */
+};
+
+struct sandbox_list {
+    const struct sandbox_file *files;
+    size_t n_files;
+    uint64_t n_left_out; /* beyond the limit of entries or depth */
+};
+
+typedef void (*sandbox_list_fn)(void *ctx, const struct sandbox_list *list,
+                                const struct error *err);
+
+/* A file that is put: where it comes from and what it is called inside. */
+struct sandbox_put {
+    const char *path; /* outside; for a bind or a link; may be NULL */
+    int fd;           /* of the file, open for reading; borrowed until done */
+    const char *name; /* inside: /workspace/data/NAME and /workspace/NAME */
+    off_t offset;
+    off_t limit; /* bytes from offset; -1: to the end */
+};
+
+typedef void (*sandbox_progress_fn)(void *ctx, uint64_t done_bytes,
+                                    uint64_t total_bytes);
+
+/*
+ * The contract of a back end. struct sandbox calls one operation at a time,
+ * never within a callback of the same back end, and only after open ended with
+ * SANDBOX_DONE. Every operation but close ends by exactly one callback from
+ * the loop, never within the call that began it; after cancel with
+ * ERR_CANCELLED or, if it was too late, as it would have ended.
+ */
+struct sandbox_ops {
+    struct sandbox_caps caps;
+
+    /* Makes the environment and the interpreter ready. May take minutes and
+       reports what it does in words. */
+    void (*open)(struct sandbox_backend *b,
+                 void (*progress)(void *ctx, const char *what),
+                 sandbox_done_fn done, void *ctx);
+
+    /* Makes a file visible inside, read-only, under data/NAME, and NAME as a
+       link to it. Before open too: it is then there from the start. */
+    void (*put)(struct sandbox_backend *b, const struct sandbox_put *put,
+                sandbox_progress_fn progress, sandbox_done_fn done, void *ctx);
+
+    void (*run_cell)(struct sandbox_backend *b, const struct sandbox_cell *cell,
+                     const struct sandbox_cell_handlers *on, void *ctx);
+
+    /* Asks the running cell to stop, keeping variables; harder after a grace
+       time. Without a running cell nothing happens. */
+    void (*interrupt)(struct sandbox_backend *b);
+
+    /* Files in the workspace, at most 1,000 entries, 8 deep. */
+    void (*list)(struct sandbox_backend *b, sandbox_list_fn done, void *ctx);
+
+    /* Copies a regular file of the workspace to fd (borrowed until done) from
+       offset, at most limit bytes: ERR_TOO_LARGE when there is more,
+       ERR_UNSUPPORTED for what is no regular file. */
+    void (*get)(struct sandbox_backend *b, const char *name, int fd,
+                off_t offset, off_t limit, sandbox_done_fn done, void *ctx);
+
+    /* Ends everything at once, without callbacks, and frees. Leaves no process
+       and no file of its own behind. */
+    void (*close)(struct sandbox_backend *b);
+};
+
+struct sandbox_backend {
+    const struct sandbox_ops *ops;
+
+    /* Set by struct sandbox: the back end died while no cell ran. It can be
+       opened again; an operation that runs ends by itself. */
+    void (*on_lost)(void *ctx, const struct error *err);
+    void *on_lost_ctx;
+};
+
+struct sandbox_limits {
+    int64_t cell_ms;          /* 0: 120,000 */
+    uint64_t memory_bytes;    /* 0: 4 GiB, at most half of the machine's */
+    uint64_t output_bytes;    /* 0: 4 MiB */
+    uint64_t workspace_bytes; /* 0: 5 GiB */
+    int processes;            /* 0: 128 */
+};
+
+/* A loaded file. */
+struct sandbox_loaded {
+    char *path;     /* owned; as it was named */
+    char *name;     /* owned; inside */
+    char *variable; /* owned */
+    char *setup;    /* owned; code that makes the variable again */
+};
+
+/* backend: owned from now on. limits are copied. */
+struct sandbox *sandbox_new(struct loop *loop, struct sandbox_backend *backend,
+                            const struct sandbox_limits *limits);
+
+/* Closes; queued and running operations end without callbacks. */
+void sandbox_free(struct sandbox *sb);
+
+const struct sandbox_caps *sandbox_caps(const struct sandbox *sb);
+
+/* Begins to open; operations that are asked for meanwhile wait. Asking again
+   is harmless. */
+void sandbox_open(struct sandbox *sb);
+
+enum sandbox_state {
+    SANDBOX_NEW,
+    SANDBOX_OPENING,
+    SANDBOX_IDLE,
+    SANDBOX_BUSY,
+    SANDBOX_FAILED /* open failed; sandbox_why says why; asking again retries */
+};
+enum sandbox_state sandbox_state(const struct sandbox *sb);
+
+/* Why no cell can run; NULL when it is not known that none can. */
+const struct error *sandbox_why(const struct sandbox *sb);
+
+/* Told once when opening ends, well or not: for a notice at the prompt. */
+void sandbox_on_open(struct sandbox *sb, sandbox_done_fn fn, void *ctx);
+
+/* What is going on while it opens, in words. */
+void sandbox_on_progress(struct sandbox *sb,
+                         void (*fn)(void *ctx, const char *what), void *ctx);
+
+/*
+ * Operations. They queue; everything in the arguments is copied but the
+ * descriptors. The handle is valid until the callback has run.
+ */
+struct sandbox_op *sandbox_put(struct sandbox *sb,
+                               const struct sandbox_put *put,
+                               sandbox_progress_fn progress,
+                               sandbox_done_fn done, void *ctx);
+struct sandbox_op *sandbox_run_cell(struct sandbox *sb,
+                                    const struct sandbox_cell *cell,
+                                    const struct sandbox_cell_handlers *on,
+                                    void *ctx);
+struct sandbox_op *sandbox_list_files(struct sandbox *sb, sandbox_list_fn done,
+                                      void *ctx);
+struct sandbox_op *sandbox_get(struct sandbox *sb, const char *name, int fd,
+                               off_t offset, off_t limit, sandbox_done_fn done,
+                               void *ctx);
+
+/* A waiting operation ends with ERR_CANCELLED; a running cell is interrupted
+   and ends as it ends. */
+void sandbox_cancel(struct sandbox_op *op);
+
+/*
+ * Notes a loaded file, so that a new interpreter gets it again: name must have
+ * been put; setup is run silently after a restart. All copied.
+ */
+void sandbox_add_loaded(struct sandbox *sb, const char *path, const char *name,
+                        const char *variable, const char *setup);
+const struct sandbox_loaded *sandbox_loaded(const struct sandbox *sb,
+                                            size_t *n);
+
+#endif

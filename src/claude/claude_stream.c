@@ -1,0 +1,510 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "claude/claude_block_internal.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/json.h"
+#include "base/sbuf.h"
+#include "base/str.h"
+#include "base/utf8.h"
+#include "claude/claude_codec_internal.h"
+#include "claude/claude_raw_internal.h"
+
+#define STREAM_MAX_BLOCKS 1024
+
+/* Failures */
+
+static int
+fail(struct claude_stream *s, enum error_code code, bool retry,
+     const char *what)
+{
+    bool has_id = s->request_id != NULL;
+
+    error_fill(&s->out->err, code, "%s%s%s%s", what, has_id ? " (request " : "",
+               has_id ? s->request_id : "", has_id ? ")" : "");
+    s->out->retry = retry;
+    return -1;
+}
+
+static int
+fail_protocol(struct claude_stream *s, const char *what)
+{
+    return fail(s, ERR_PROTOCOL, false, what);
+}
+
+/* Blocks */
+
+static void
+free_block(struct claude_block *b)
+{
+    free(b->start);
+    free(b->id);
+    free(b->name);
+    free(b->signature);
+    sbuf_fini(&b->raw);
+    sbuf_fini(&b->text);
+    sbuf_fini(&b->citations);
+}
+
+static struct claude_block *
+find_block(const struct claude_stream *s, int64_t index)
+{
+    for (size_t i = s->n_blocks; i > 0; i--) {
+        if (s->blocks[i - 1].index == index) {
+            return &s->blocks[i - 1];
+        }
+    }
+    return NULL;
+}
+
+static enum claude_block_kind
+kind_of(const char *type)
+{
+    if (str_eq(type, "text")) {
+        return BLOCK_TEXT;
+    }
+    if (str_eq(type, "thinking")) {
+        return BLOCK_THINKING;
+    }
+    return type != NULL && str_ends(type, "tool_use") ? BLOCK_TOOL
+                                                      : BLOCK_OTHER;
+}
+
+static bool
+wants_more(const struct claude_stream *s)
+{
+    return s->on.on_more == NULL || s->on.on_more(s->ctx);
+}
+
+/* A high surrogate at the end waits for its other half in the next fragment. */
+static size_t
+decodable_end(const struct claude_block *b, bool last)
+{
+    size_t end = b->raw.len;
+    const char *p;
+    size_t n_before = 0;
+
+    if (last || end < b->n_decoded + 6) {
+        return end;
+    }
+    p = b->raw.data + end - 6;
+    if (p[0] != '\\' || p[1] != 'u' || (p[2] | 0x20) != 'd' ||
+        strchr("89abAB", p[3]) == NULL) {
+        return end;
+    }
+    for (const char *q = p; q > b->raw.data && q[-1] == '\\'; q--) {
+        n_before++;
+    }
+    return n_before % 2 == 0 ? end - 6 : end;
+}
+
+/* Decodes what is new in raw and shows it. */
+static void
+show_new(struct claude_stream *s, struct claude_block *b, bool last)
+{
+    AUTO_SBUF struct sbuf quoted = {0};
+    AUTO_JSON struct cJSON *tree = NULL;
+    size_t end = decodable_end(b, last);
+    size_t before = b->text.len;
+    const char *piece;
+
+    sbuf_init(&quoted, STREAM_MAX_BYTES + 2);
+    if (end > b->n_decoded) {
+        sbuf_add_char(&quoted, '"');
+        sbuf_add(&quoted, b->raw.data + b->n_decoded, end - b->n_decoded);
+        sbuf_add_char(&quoted, '"');
+        b->n_decoded = end;
+        tree = json_parse(quoted.data, quoted.len, 0, NULL);
+        piece = json_value_string(tree);
+        if (piece != NULL) {
+            sbuf_add_str(&b->text, piece);
+        }
+    }
+
+    size_t n_new = b->text.len - before;
+
+    if (!wants_more(s)) {
+        return;
+    }
+    if (b->kind == BLOCK_TOOL) {
+        if (b->is_call && n_new > 0) {
+            s->on.on_tool(s->ctx, b->name, b->text.data, b->text.len);
+        }
+        return;
+    }
+    void (*show)(void *, const char *, size_t, bool) =
+        b->kind == BLOCK_TEXT ? s->on.on_text : s->on.on_thinking;
+
+    if (n_new > 0) {
+        show(s->ctx, b->text.data + before, n_new, false);
+    }
+    if (last && b->text.len > 0 && wants_more(s)) {
+        show(s->ctx, "", 0, true);
+    }
+}
+
+/* raw: a JSON value; anything but a string is nothing. */
+static void
+add_fragment(struct claude_stream *s, struct claude_block *b, const char *raw,
+             size_t len)
+{
+    if (len <= 2 || raw[0] != '"') {
+        return;
+    }
+    if (b->kind == BLOCK_TOOL && json_has_nul_escape(raw, len)) {
+        b->bad_input = true;
+    }
+    sbuf_add(&b->raw, raw + 1, len - 2);
+    show_new(s, b, false);
+}
+
+static void
+stop_block(struct claude_stream *s, struct claude_block *b)
+{
+    if (!b->stopped) {
+        b->stopped = true;
+        if (b->kind != BLOCK_OTHER) {
+            show_new(s, b, true);
+        }
+    }
+}
+
+/* Events */
+
+static int
+on_block_start(struct claude_stream *s, const struct cJSON *event,
+               const char *raw, size_t len)
+{
+    const struct cJSON *start = json_get(event, "content_block");
+    int64_t index = json_int(event, "index", -1);
+    struct claude_raw_member m;
+    struct claude_raw_member text;
+    struct claude_block *b;
+
+    if (!s->started || index < 0 || !json_is_object(start) ||
+        json_string(start, "type") == NULL ||
+        !claude_raw_find(raw, len, "content_block", &m)) {
+        return fail_protocol(s, "the service began a block out of order");
+    }
+    if (find_block(s, index) != NULL) {
+        return fail_protocol(s, "the service began a block twice");
+    }
+    if (s->n_blocks == STREAM_MAX_BLOCKS) {
+        return fail(s, ERR_TOO_LARGE, false, "the reply has too many blocks");
+    }
+    s->blocks = (struct claude_block *)xreallocarray(s->blocks, s->n_blocks + 1,
+                                                     sizeof(*s->blocks));
+    b = &s->blocks[s->n_blocks++];
+    *b = (struct claude_block){.index = index};
+    sbuf_init(&b->raw, STREAM_MAX_BYTES);
+    sbuf_init(&b->text, STREAM_MAX_BYTES);
+    sbuf_init(&b->citations, STREAM_MAX_BYTES);
+    b->start = xstrndup(m.value, m.value_len);
+    b->start_len = m.value_len;
+    b->kind = kind_of(json_string(start, "type"));
+    b->is_call = str_eq(json_string(start, "type"), "tool_use");
+    b->is_thought = b->kind == BLOCK_THINKING ||
+                    str_eq(json_string(start, "type"), "redacted_thinking");
+    if (b->is_call) {
+        b->id = xstrdup(json_string(start, "id"));
+        b->name = xstrdup(json_string(start, "name"));
+        if (str_blank(b->id) || str_blank(b->name)) {
+            return fail_protocol(s, "the service called a tool without a name");
+        }
+        if (wants_more(s)) {
+            s->on.on_tool(s->ctx, b->name, "", 0);
+        }
+    }
+    if ((b->kind == BLOCK_TEXT || b->kind == BLOCK_THINKING) &&
+        claude_raw_find(b->start, b->start_len,
+                        b->kind == BLOCK_TEXT ? "text" : "thinking", &text)) {
+        add_fragment(s, b, text.value, text.value_len);
+    }
+    return 0;
+}
+
+static void
+add_citation(struct claude_block *b, const struct claude_raw_member *m)
+{
+    if (b->citations.len > 0) {
+        sbuf_add_char(&b->citations, ',');
+    }
+    sbuf_add(&b->citations, m->value, m->value_len);
+}
+
+static int
+on_delta(struct claude_stream *s, const struct cJSON *event, const char *raw,
+         size_t len)
+{
+    struct claude_block *b = find_block(s, json_int(event, "index", -1));
+    const char *type = json_string(json_get(event, "delta"), "type");
+    struct claude_raw_member delta;
+    struct claude_raw_member m;
+
+    if (b == NULL || b->stopped) {
+        return fail_protocol(s, "the service continued no open block");
+    }
+    if (type == NULL || !claude_raw_find(raw, len, "delta", &delta)) {
+        return 0;
+    }
+
+    const char *text = delta.value;
+    size_t n = delta.value_len;
+
+    if (b->kind == BLOCK_TEXT && str_eq(type, "text_delta")) {
+        if (claude_raw_find(text, n, "text", &m)) {
+            add_fragment(s, b, m.value, m.value_len);
+        }
+    } else if (b->kind == BLOCK_TEXT && str_eq(type, "citations_delta")) {
+        if (claude_raw_find(text, n, "citation", &m)) {
+            add_citation(b, &m);
+        }
+    } else if (b->kind == BLOCK_THINKING && str_eq(type, "thinking_delta")) {
+        if (claude_raw_find(text, n, "thinking", &m)) {
+            add_fragment(s, b, m.value, m.value_len);
+        }
+    } else if (b->kind == BLOCK_THINKING && str_eq(type, "signature_delta")) {
+        /* The last one counts; they are not joined. */
+        if (claude_raw_find(text, n, "signature", &m) && m.value[0] == '"') {
+            free(b->signature);
+            b->signature = xstrndup(m.value, m.value_len);
+        }
+    } else if (b->kind == BLOCK_TOOL && str_eq(type, "input_json_delta")) {
+        if (claude_raw_find(text, n, "partial_json", &m)) {
+            add_fragment(s, b, m.value, m.value_len);
+        }
+    }
+    return 0;
+}
+
+static void
+take_number(const struct cJSON *usage, const char *key, int64_t *out)
+{
+    int64_t value = json_int(usage, key, -1);
+
+    if (value >= 0) {
+        *out = value;
+    }
+}
+
+/* The numbers are totals: each that is there replaces the one before. */
+static void
+take_usage(struct claude_stream *s, const struct cJSON *usage)
+{
+    const struct cJSON *split = json_get(usage, "cache_creation");
+    struct usage *u = &s->usage;
+    int64_t written = json_int(usage, "cache_creation_input_tokens", -1);
+
+    take_number(usage, "input_tokens", &u->input_tokens);
+    take_number(usage, "cache_read_input_tokens", &u->cache_read_tokens);
+    take_number(usage, "output_tokens", &u->output_tokens);
+    if (json_is_object(split)) {
+        take_number(split, "ephemeral_5m_input_tokens",
+                    &u->cache_write_5m_tokens);
+        take_number(split, "ephemeral_1h_input_tokens",
+                    &u->cache_write_1h_tokens);
+    } else if (written >= 0) {
+        u->cache_write_5m_tokens = written > u->cache_write_1h_tokens
+                                       ? written - u->cache_write_1h_tokens
+                                       : 0;
+    }
+}
+
+static void
+replace_text(char **p, const char *text)
+{
+    if (text != NULL) {
+        free(*p);
+        *p = xstrdup(text);
+    }
+}
+
+static void
+take_stop(struct claude_stream *s, const struct cJSON *from)
+{
+    replace_text(&s->stop_reason, json_string(from, "stop_reason"));
+    replace_text(&s->explanation,
+                 json_string(json_get(from, "stop_details"), "explanation"));
+}
+
+static int
+on_event(struct claude_stream *s, const char *type, const struct cJSON *event,
+         const char *raw, size_t len)
+{
+    if (str_eq(type, "message_start")) {
+        const struct cJSON *message = json_get(event, "message");
+
+        if (s->started) {
+            return fail_protocol(s, "the service began the reply twice");
+        }
+        s->started = true;
+        replace_text(&s->model, json_string(message, "model"));
+        take_usage(s, json_get(message, "usage"));
+        take_stop(s, message);
+    } else if (str_eq(type, "content_block_start")) {
+        return on_block_start(s, event, raw, len);
+    } else if (str_eq(type, "content_block_delta")) {
+        return on_delta(s, event, raw, len);
+    } else if (str_eq(type, "content_block_stop")) {
+        struct claude_block *b = find_block(s, json_int(event, "index", -1));
+
+        if (b == NULL) {
+            return fail_protocol(s, "the service ended no open block");
+        }
+        stop_block(s, b);
+    } else if (str_eq(type, "message_delta")) {
+        take_stop(s, json_get(event, "delta"));
+        take_usage(s, json_get(event, "usage"));
+    } else if (str_eq(type, "message_stop")) {
+        if (!s->started) {
+            return fail_protocol(s, "the service ended no reply");
+        }
+        s->complete = true;
+    } else if (str_eq(type, "error")) {
+        claude_codec_failure(0, raw, len, s->request_id, s->out);
+        return -1;
+    }
+    return 0;
+}
+
+static int
+on_sse(void *ctx, const char *name, const char *data, size_t len)
+{
+    struct claude_stream *s = (struct claude_stream *)ctx;
+    AUTO_JSON struct cJSON *event = NULL;
+    AUTO_SBUF struct sbuf repaired = {0};
+    struct error err = {0};
+    const char *type;
+
+    sbuf_init(&repaired, len * 3);
+    if (s->complete || !wants_more(s) || strcmp(data, "[DONE]") == 0) {
+        return 0;
+    }
+    if (!utf8_valid(data, len)) {
+        utf8_add_repaired(&repaired, data, len);
+        data = repaired.data;
+        len = repaired.len;
+    }
+    event = json_parse(data, len, CLAUDE_JSON_DEPTH, &err);
+    if (event == NULL && strcmp(name, "error") == 0) {
+        claude_codec_failure(0, "", 0, s->request_id, s->out);
+        return -1;
+    }
+    if (event == NULL) {
+        error_fill(&s->out->err, ERR_PROTOCOL,
+                   "the service sent an event that is no JSON (%s)", err.msg);
+        s->out->retry = false;
+        return -1;
+    }
+    type = json_string(event, "type");
+    if (!str_eq(type, "ping")) {
+        s->n_events++;
+    }
+    return on_event(s, type, event, data, len);
+}
+
+/* Public */
+
+struct claude_stream *
+claude_stream_new(bool compatible, const char *request_id,
+                  const struct claude_stream_handlers *handlers, void *ctx)
+{
+    struct claude_stream *s = (struct claude_stream *)xcalloc(1, sizeof(*s));
+
+    s->on = *handlers;
+    s->ctx = ctx;
+    s->compatible = compatible;
+    s->request_id = xstrdup(request_id);
+    sse_init(&s->sse);
+    return s;
+}
+
+void
+claude_stream_free(struct claude_stream *s)
+{
+    if (s == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < s->n_blocks; i++) {
+        free_block(&s->blocks[i]);
+    }
+    free(s->blocks);
+    free(s->stop_reason);
+    free(s->explanation);
+    free(s->model);
+    free(s->request_id);
+    sse_fini(&s->sse);
+    free(s);
+}
+
+int
+claude_stream_feed(struct claude_stream *s, const char *bytes, size_t len,
+                   struct claude_failure *out)
+{
+    struct error err = {0};
+    int rc;
+
+    s->out = out;
+    s->n_bytes += len;
+    if (s->n_bytes > STREAM_MAX_BYTES) {
+        return fail(s, ERR_TOO_LARGE, false, "the reply is too long");
+    }
+    rc = sse_feed(&s->sse, bytes, len, on_sse, s, &err);
+    if (rc != 0 && err.code != ERR_NONE) {
+        out->err = err;
+        out->retry = false;
+    }
+    s->out = NULL;
+    return rc != 0 ? -1 : 0;
+}
+
+bool
+claude_stream_is_complete(const struct claude_stream *s)
+{
+    return s->complete;
+}
+
+uint64_t
+claude_stream_n_events(const struct claude_stream *s)
+{
+    return s->n_events;
+}
+
+int
+claude_stream_finish(struct claude_stream *s, struct claude_reply *reply,
+                     struct claude_failure *out)
+{
+    bool ended =
+        s->complete || (s->compatible && s->started && s->stop_reason != NULL);
+    enum claude_stop stop;
+
+    s->out = out;
+    if (!ended) {
+        return fail(s, ERR_NET, true,
+                    s->n_events > 0 ? "the reply ended early"
+                                    : "the service sent no reply");
+    }
+    if (claude_reply_has_double_id(s)) {
+        return fail_protocol(s, "the service used the id of a tool call twice");
+    }
+    stop = claude_reply_decide_stop(s);
+    /* Only after the decision: what a server left open is no call there. */
+    for (size_t i = 0; i < s->n_blocks; i++) {
+        stop_block(s, &s->blocks[i]);
+    }
+    claude_reply_fill(s, stop, reply);
+    return 0;
+}
+
+void
+claude_stream_partial(struct claude_stream *s, struct claude_reply *reply)
+{
+    claude_reply_fill_partial(s, reply);
+}

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "claude/history.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/sbuf.h"
+#include "base/str.h"
+#include "claude/claude_codec_internal.h"
+#include "claude/claude_raw_internal.h"
+
+/* A request may have 32 MB. What answers tool calls may go beyond the first
+   limit, since a history with open calls would be of no more use. */
+#define HISTORY_MAX_BYTES ((size_t)30000000)
+#define HISTORY_MAX_RESULT_BYTES ((size_t)31500000)
+
+enum message_kind { MESSAGE_USER, MESSAGE_ASSISTANT, MESSAGE_RESULTS };
+
+struct message {
+    enum message_kind kind;
+    size_t start; /* offset in text, of its comma if it has one */
+};
+
+struct claude_history {
+    struct sbuf text;
+    struct message *messages; /* owned */
+    size_t n_messages;
+    char **open_ids; /* owned, each too */
+    size_t n_open;
+};
+
+struct claude_history *
+claude_history_new(void)
+{
+    struct claude_history *h = (struct claude_history *)xcalloc(1, sizeof(*h));
+
+    sbuf_init(&h->text, HISTORY_MAX_RESULT_BYTES);
+    return h;
+}
+
+static void
+clear_open(struct claude_history *h)
+{
+    for (size_t i = 0; i < h->n_open; i++) {
+        free(h->open_ids[i]);
+    }
+    free(h->open_ids);
+    h->open_ids = NULL;
+    h->n_open = 0;
+}
+
+void
+claude_history_free(struct claude_history *h)
+{
+    if (h == NULL) {
+        return;
+    }
+    clear_open(h);
+    sbuf_fini(&h->text);
+    free(h->messages);
+    free(h);
+}
+
+static int
+append(struct claude_history *h, enum message_kind kind,
+       const struct sbuf *message, struct error *err)
+{
+    size_t max =
+        kind == MESSAGE_RESULTS ? HISTORY_MAX_RESULT_BYTES : HISTORY_MAX_BYTES;
+    size_t start = h->text.len;
+
+    if (!sbuf_ok(message) || start + 1 + message->len > max) {
+        return err_set(err, ERR_TOO_LARGE,
+                       "the conversation is longer than %zu bytes", max);
+    }
+    if (start > 0) {
+        sbuf_add_char(&h->text, ',');
+    }
+    sbuf_add(&h->text, message->data, message->len);
+    h->messages = (struct message *)xreallocarray(
+        h->messages, h->n_messages + 1, sizeof(*h->messages));
+    h->messages[h->n_messages] = (struct message){kind, start};
+    h->n_messages++;
+    return 0;
+}
+
+static void
+add_text_block(struct sbuf *sb, const char *text, size_t len)
+{
+    sbuf_add_str(sb, "{\"type\":\"text\",\"text\":");
+    claude_add_text(sb, text, len);
+    sbuf_add_char(sb, '}');
+}
+
+int
+claude_history_add_user(struct claude_history *h, const char *text, size_t len,
+                        struct error *err)
+{
+    AUTO_SBUF struct sbuf message = {0};
+
+    sbuf_init(&message, HISTORY_MAX_BYTES);
+    if (h->n_open > 0) {
+        return err_set(err, ERR_INTERNAL, "%zu tool calls are not answered",
+                       h->n_open);
+    }
+    if (claude_text_is_blank(text, len)) {
+        return err_set(err, ERR_USAGE, "the message is blank");
+    }
+    sbuf_add_str(&message, "{\"role\":\"user\",\"content\":[");
+    add_text_block(&message, text, len);
+    sbuf_add_str(&message, "]}");
+    return append(h, MESSAGE_USER, &message, err);
+}
+
+static bool
+is_blank_text(const struct cJSON *block)
+{
+    const char *text = json_string(block, "text");
+
+    return str_eq(json_string(block, "type"), "text") &&
+           (text == NULL || claude_text_is_blank(text, strlen(text)));
+}
+
+/* The service refuses every later request when a message is not as it must
+   be, so a mistake of the caller must not get in. */
+static int
+check_blocks(const struct cJSON *content, const char *const *tool_ids,
+             size_t n_tool_calls, struct error *err)
+{
+    size_t n = 0;
+
+    for (const struct cJSON *block = json_first(content); block != NULL;
+         block = json_next(block)) {
+        const char *type = json_string(block, "type");
+
+        if (type == NULL || is_blank_text(block)) {
+            return err_set(err, ERR_INTERNAL, "a block that cannot be sent");
+        }
+        if (!str_eq(type, "tool_use")) {
+            continue;
+        }
+        if (n == n_tool_calls ||
+            !str_eq(json_string(block, "id"), tool_ids[n])) {
+            return err_set(err, ERR_INTERNAL,
+                           "tool call %zu is not in the list", n);
+        }
+        for (size_t i = 0; i < n; i++) {
+            if (str_eq(tool_ids[i], tool_ids[n])) {
+                return err_set(err, ERR_INTERNAL, "two tool calls %s",
+                               tool_ids[n]);
+            }
+        }
+        n++;
+    }
+    if (n != n_tool_calls) {
+        return err_set(err, ERR_INTERNAL, "%zu tool calls, %zu in the list", n,
+                       n_tool_calls);
+    }
+    return 0;
+}
+
+int
+claude_history_add_assistant(struct claude_history *h, const char *content,
+                             const char *const *tool_ids, size_t n_tool_calls,
+                             struct error *err)
+{
+    AUTO_SBUF struct sbuf message = {0};
+    AUTO_JSON struct cJSON *tree = NULL;
+
+    sbuf_init(&message, HISTORY_MAX_BYTES);
+    tree = json_parse(content, strlen(content), CLAUDE_JSON_DEPTH, err);
+    if (tree == NULL) {
+        return err_wrap(err, "the content of a message");
+    }
+    if (!json_is_array(tree)) {
+        return err_set(err, ERR_INTERNAL, "the content is no array");
+    }
+    if (check_blocks(tree, tool_ids, n_tool_calls, err) < 0) {
+        return -1;
+    }
+    if (json_first(tree) == NULL) {
+        return 0;
+    }
+    if (!claude_history_ends_with_user(h)) {
+        return err_set(err, ERR_INTERNAL, "a reply without a question");
+    }
+    sbuf_add_str(&message, "{\"role\":\"assistant\",\"content\":");
+    sbuf_add_str(&message, content);
+    sbuf_add_char(&message, '}');
+    if (append(h, MESSAGE_ASSISTANT, &message, err) < 0) {
+        return -1;
+    }
+    if (n_tool_calls > 0) {
+        h->open_ids =
+            (char **)xreallocarray(NULL, n_tool_calls, sizeof(*h->open_ids));
+        for (size_t i = 0; i < n_tool_calls; i++) {
+            h->open_ids[i] = xstrdup(tool_ids[i]);
+        }
+        h->n_open = n_tool_calls;
+    }
+    return 0;
+}
+
+static void
+add_result(struct sbuf *sb, const struct claude_tool_result *result)
+{
+    static const char placeholder[] = "(no output)";
+    bool blank = claude_text_is_blank(result->text, result->len);
+
+    sbuf_add_str(sb, "{\"type\":\"tool_result\",\"tool_use_id\":");
+    json_add_str(sb, result->tool_use_id);
+    sbuf_add_str(sb, ",\"content\":[");
+    add_text_block(sb, blank ? placeholder : result->text,
+                   blank ? strlen(placeholder) : result->len);
+    sbuf_add_str(sb, result->is_error ? "],\"is_error\":true}" : "]}");
+}
+
+int
+claude_history_add_results(struct claude_history *h,
+                           const struct claude_tool_result *results,
+                           size_t n_results, const char *text,
+                           struct error *err)
+{
+    AUTO_SBUF struct sbuf message = {0};
+
+    sbuf_init(&message, HISTORY_MAX_RESULT_BYTES);
+    if (n_results == 0 || n_results != h->n_open) {
+        return err_set(err, ERR_INTERNAL, "%zu results for %zu tool calls",
+                       n_results, h->n_open);
+    }
+    sbuf_add_str(&message, "{\"role\":\"user\",\"content\":[");
+    for (size_t i = 0; i < n_results; i++) {
+        if (!str_eq(results[i].tool_use_id, h->open_ids[i])) {
+            return err_set(err, ERR_INTERNAL, "a result for %s instead of %s",
+                           results[i].tool_use_id, h->open_ids[i]);
+        }
+        if (i > 0) {
+            sbuf_add_char(&message, ',');
+        }
+        add_result(&message, &results[i]);
+    }
+    if (text != NULL && !claude_text_is_blank(text, strlen(text))) {
+        sbuf_add_char(&message, ',');
+        add_text_block(&message, text, strlen(text));
+    }
+    sbuf_add_str(&message, "]}");
+    if (append(h, MESSAGE_RESULTS, &message, err) < 0) {
+        return -1;
+    }
+    clear_open(h);
+    return 0;
+}
+
+bool
+claude_history_has_open_calls(const struct claude_history *h)
+{
+    return h->n_open > 0;
+}
+
+bool
+claude_history_ends_with_user(const struct claude_history *h)
+{
+    return h->n_messages > 0 &&
+           h->messages[h->n_messages - 1].kind != MESSAGE_ASSISTANT;
+}
+
+size_t
+claude_history_mark(const struct claude_history *h)
+{
+    return h->n_messages;
+}
+
+void
+claude_history_rewind(struct claude_history *h, size_t mark)
+{
+    while (h->n_messages > mark &&
+           h->messages[h->n_messages - 1].kind == MESSAGE_USER) {
+        h->n_messages--;
+        sbuf_truncate(&h->text, h->messages[h->n_messages].start);
+    }
+}
+
+const char *
+claude_history_text(const struct claude_history *h, size_t *len)
+{
+    *len = h->text.len;
+    return h->text.data != NULL ? h->text.data : "";
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The tables of options.def and the assignment of one value, for this layer.
+ */
+#ifndef CONFIG_CONFIG_INTERNAL_H
+#define CONFIG_CONFIG_INTERNAL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/cleanup.h"
+
+struct config;
+struct error;
+
+enum config_type { CONFIG_TEXT, CONFIG_INTEGER, CONFIG_SECRET, CONFIG_FLAG };
+
+struct config_key {
+    const char *name; /* "section.key" */
+    enum config_type type;
+    size_t offset;     /* of the field in struct config */
+    const char *value; /* built-in; NULL: none */
+    int64_t min;
+    int64_t max;
+    const char *values; /* "a|b"; "": any */
+    const char *help;
+};
+
+struct config_option {
+    const char *name;
+    char letter; /* 0: none */
+    enum config_type type;
+    size_t offset;
+    const char *argument; /* NULL: takes none */
+    const char *help;
+};
+
+extern const struct config_key config_keys[];
+extern const size_t config_n_keys;
+extern const struct config_option config_options[];
+extern const size_t config_n_options;
+
+/*
+ * Sets the field of key from text, checking type, range and words.
+ * Errors: ERR_CONFIG, naming key and value (never that of a secret).
+ */
+WARN_UNUSED int config_assign(struct config *c, const struct config_key *key,
+                              const char *text, struct error *err);
+
+/* The key of that name, or NULL. */
+const struct config_key *config_find_key(const char *name);
+
+/* Reads YAML text into c; where: path, for messages. Errors: ERR_CONFIG. */
+WARN_UNUSED int config_read_yaml(struct config *c, const char *where,
+                                 const char *text, size_t len,
+                                 struct error *err);
+
+#endif

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "config/config_internal.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <yaml.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "config/config.h"
+
+/* What is read: the document, and which keys have been seen. */
+struct reader {
+    struct config *config;
+    const char *where;
+    yaml_document_t doc;
+    bool *seen; /* owned; by index in config_keys */
+};
+
+/* Puts path, line and column (both from 1) in front of the message. */
+static int
+fail_at(const struct reader *r, const yaml_node_t *node, struct error *err)
+{
+    yaml_mark_t mark = {0};
+
+    if (node != NULL)
+        mark = node->start_mark;
+    if (err != NULL)
+        err->code = ERR_CONFIG;
+    return err_wrap(err, "%s:%zu:%zu", r->where, mark.line + 1,
+                    mark.column + 1);
+}
+
+/* The text of a scalar without NUL bytes inside, or NULL. */
+static const char *
+scalar_text(const yaml_node_t *node)
+{
+    if (node == NULL || node->type != YAML_SCALAR_NODE)
+        return NULL;
+    if (strlen((const char *)node->data.scalar.value) !=
+        node->data.scalar.length)
+        return NULL;
+    return (const char *)node->data.scalar.value;
+}
+
+/* A value that was left out: "model:" with nothing behind it. */
+static bool
+is_empty(const yaml_node_t *node)
+{
+    return node != NULL && node->type == YAML_SCALAR_NODE &&
+           node->data.scalar.length == 0;
+}
+
+static int
+unknown_key(const struct reader *r, const yaml_node_t *node, const char *name,
+            struct error *err)
+{
+    const char **names = xcalloc(config_n_keys, sizeof(*names));
+    const char *near = NULL;
+
+    for (size_t i = 0; i < config_n_keys; i++)
+        names[i] = config_keys[i].name;
+    near = str_nearest(name, names, config_n_keys);
+    free(names);
+    if (near != NULL)
+        err_set(err, ERR_CONFIG, "unknown key '%s'; the nearest is '%s'", name,
+                near);
+    else
+        err_set(err, ERR_CONFIG, "unknown key '%s'", name);
+    return fail_at(r, node, err);
+}
+
+/* True when some key begins with "section.". */
+static bool
+is_section(const char *name)
+{
+    size_t len = strlen(name);
+
+    for (size_t i = 0; i < config_n_keys; i++) {
+        if (strncmp(config_keys[i].name, name, len) == 0 &&
+            config_keys[i].name[len] == '.')
+            return true;
+    }
+    return false;
+}
+
+static int
+read_value(struct reader *r, const yaml_node_t *key_node, const char *name,
+           const yaml_node_t *value_node, struct error *err)
+{
+    const struct config_key *key = config_find_key(name);
+    const char *text = scalar_text(value_node);
+
+    if (key == NULL)
+        return unknown_key(r, key_node, name, err);
+    if (r->seen[key - config_keys]) {
+        err_set(err, ERR_CONFIG, "%s is there twice", name);
+        return fail_at(r, key_node, err);
+    }
+    r->seen[key - config_keys] = true;
+    if (text == NULL) {
+        err_set(err, ERR_CONFIG, "%s: expected one value", name);
+        return fail_at(r, value_node, err);
+    }
+    if (config_assign(r->config, key, text, err) < 0)
+        return fail_at(r, value_node, err);
+    return 0;
+}
+
+static int
+read_section(struct reader *r, const char *section, const yaml_node_t *map,
+             struct error *err)
+{
+    const yaml_node_pair_t *pair = map->data.mapping.pairs.start;
+
+    for (; pair < map->data.mapping.pairs.top; pair++) {
+        const yaml_node_t *key = yaml_document_get_node(&r->doc, pair->key);
+        const yaml_node_t *value = yaml_document_get_node(&r->doc, pair->value);
+        const char *name = scalar_text(key);
+        AUTO_FREE char *full = NULL;
+
+        if (name == NULL) {
+            err_set(err, ERR_CONFIG, "expected a name before ':'");
+            return fail_at(r, key, err);
+        }
+        full = xasprintf("%s.%s", section, name);
+        if (read_value(r, key, full, value, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int
+read_root(struct reader *r, const yaml_node_t *root, struct error *err)
+{
+    const yaml_node_pair_t *pair = NULL;
+
+    if (root == NULL || is_empty(root))
+        return 0;
+    if (root->type != YAML_MAPPING_NODE) {
+        err_set(err, ERR_CONFIG, "expected sections such as 'model:'");
+        return fail_at(r, root, err);
+    }
+    pair = root->data.mapping.pairs.start;
+    for (; pair < root->data.mapping.pairs.top; pair++) {
+        const yaml_node_t *key = yaml_document_get_node(&r->doc, pair->key);
+        const yaml_node_t *value = yaml_document_get_node(&r->doc, pair->value);
+        const char *name = scalar_text(key);
+
+        if (name == NULL) {
+            err_set(err, ERR_CONFIG, "expected a name before ':'");
+            return fail_at(r, key, err);
+        }
+        if (!is_section(name))
+            return unknown_key(r, key, name, err);
+        if (is_empty(value))
+            continue;
+        if (value == NULL || value->type != YAML_MAPPING_NODE) {
+            err_set(err, ERR_CONFIG, "%s: expected keys below it", name);
+            return fail_at(r, value, err);
+        }
+        if (read_section(r, name, value, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+int
+config_read_yaml(struct config *c, const char *where, const char *text,
+                 size_t len, struct error *err)
+{
+    struct reader r = {.config = c, .where = where};
+    yaml_parser_t parser;
+    int rc = -1;
+
+    if (!yaml_parser_initialize(&parser))
+        return err_set(err, ERR_INTERNAL, "the YAML parser did not start");
+    yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);
+    if (!yaml_parser_load(&parser, &r.doc)) {
+        err_set(err, ERR_CONFIG, "%s:%zu:%zu: %s", where,
+                parser.problem_mark.line + 1, parser.problem_mark.column + 1,
+                parser.problem != NULL ? parser.problem : "not YAML");
+        yaml_parser_delete(&parser);
+        return -1;
+    }
+    r.seen = xcalloc(config_n_keys, sizeof(*r.seen));
+    rc = read_root(&r, yaml_document_get_root_node(&r.doc), err);
+    free(r.seen);
+    yaml_document_delete(&r.doc);
+    yaml_parser_delete(&parser);
+    return rc;
+}

@@ -1,0 +1,533 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Reads the settings, builds the objects of a session, orders the sinks, runs
+ * the loop, and takes everything down again.
+ */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include <langinfo.h>
+#include <locale.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "agent/agent.h"
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "base/paths.h"
+#include "base/sbuf.h"
+#include "base/secret.h"
+#include "base/str.h"
+#include "claude/claude.h"
+#include "claude/transport.h"
+#include "config/config.h"
+#include "model/sink.h"
+#include "net/http.h"
+#include "sandbox/local.h"
+#include "sandbox/sandbox.h"
+#include "store/recorder.h"
+#include "store/session.h"
+#include "term/out.h"
+#include "term/tty.h"
+#include "ui/app.h"
+#include "ui/oneshot.h"
+#include "ui/repl.h"
+#include "ui/view.h"
+
+#define HELP_BYTES 16384
+
+/* Between the pieces of a reply that was written in advance, on a terminal. */
+#define DEMO_PACE_MS 12
+
+/* Everything that lives as long as the run; all owned. */
+struct program {
+    struct config config;
+    struct loop *loop;
+    struct out *out;
+    struct tty *tty;
+    struct session *session;
+    struct recorder *recorder;
+    struct view *view;
+    struct sink_chain *chain;
+    struct sandbox *sandbox;
+    struct http *http;
+    struct transport transport;
+    bool has_transport;
+    struct claude *claude;
+    struct agent *agent;
+    struct app *app;
+    struct app_config app_config;
+    struct repl *repl;
+    struct oneshot *oneshot;
+    struct loop_signal *signals[4];
+    int ended_by; /* a signal, or 0 */
+};
+
+/* ---- before anything ------------------------------------------------------
+ */
+
+/* Other processes of the same user may not look into this one: its memory
+   holds the key. A leak check has to, so sanitizer builds leave it out. */
+static void
+close_memory(void)
+{
+#if !defined(__SANITIZE_ADDRESS__)
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+#endif
+}
+
+static bool
+set_locale(void)
+{
+    if (setlocale(LC_CTYPE, "") != NULL &&
+        str_eq(nl_langinfo(CODESET), "UTF-8"))
+        return true;
+    /* Text is UTF-8 in memory; a plain C locale would count its bytes. */
+    if (setlocale(LC_CTYPE, "C.UTF-8") == NULL)
+        setlocale(LC_CTYPE, "C");
+    return false;
+}
+
+/* Output before there is a session: plain, to standard output and error. */
+static struct out *
+plain_out(bool unicode)
+{
+    return out_new(&(struct out_config){
+        .main_fd = STDOUT_FILENO,
+        .side_fd = STDERR_FILENO,
+        .unicode = unicode,
+    });
+}
+
+static int
+print_and_end(enum out_channel ch, bool unicode, const char *text, int status)
+{
+    struct out *out = plain_out(unicode);
+
+    out_say(out, ch, text);
+    if (out_is_gone(out))
+        status = 141;
+    out_free(out);
+    return status;
+}
+
+static int
+report(const struct error *err, bool unicode)
+{
+    struct out *out = plain_out(unicode);
+    struct view *view = view_new(&(struct view_config){.out = out});
+
+    view_error(view, err);
+    view_free(view);
+    out_free(out);
+    return app_exit_status(err);
+}
+
+static int
+print_help(bool unicode)
+{
+    AUTO_SBUF struct sbuf sb = {0};
+
+    sbuf_init(&sb, HELP_BYTES);
+    config_add_help(&sb);
+    return print_and_end(OUT_MAIN, unicode, sb.data, 0);
+}
+
+static int
+print_version(bool unicode)
+{
+    return print_and_end(OUT_MAIN, unicode,
+                         PACKAGE_STRING SANDPIPER_FEATURES
+                         "\nLicence GPL-3.0-or-later; there is no warranty.\n",
+                         0);
+}
+
+/* ---- building -------------------------------------------------------------
+ */
+
+/* A person at a terminal, both ways; else lines are read and text is written
+   as a script wants it. */
+static bool
+is_interactive(const struct config *c)
+{
+    return c->question == NULL && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+}
+
+static bool
+is_on_terminal(const struct config *c)
+{
+    return (c->demo && isatty(STDOUT_FILENO)) || is_interactive(c);
+}
+
+static int
+open_output(struct program *p, bool unicode, struct error *err)
+{
+    const struct config *c = &p->config;
+    const char *term = getenv("TERM");
+    const char *no_color = getenv("NO_COLOR");
+    bool sequences = term != NULL && !str_eq(term, "dumb") && term[0] != '\0';
+    int columns = 0;
+    int rows = 0;
+
+    if (!is_on_terminal(c)) {
+        p->out = plain_out(unicode);
+        return 0;
+    }
+    p->tty = tty_open(p->loop, term, err);
+    if (p->tty == NULL)
+        return -1;
+    p->out = out_new(&(struct out_config){
+        .loop = p->loop,
+        .main_fd = tty_fd(p->tty),
+        .side_fd = tty_fd(p->tty),
+        .terminal = true,
+        .sequences = sequences,
+        .colour = sequences && str_eq(c->color, "auto") &&
+                  (no_color == NULL || no_color[0] == '\0'),
+        .unicode = unicode,
+    });
+    tty_size(p->tty, &columns, &rows);
+    out_set_size(p->out, columns, rows);
+    return 0;
+}
+
+/* Without a directory of its own a session works, but keeps no chart. */
+static void
+open_session(struct program *p, struct error *why)
+{
+    AUTO_FREE char *state = paths_state_dir();
+    AUTO_FREE char *parent = NULL;
+
+    if (state == NULL) {
+        error_fill(why, ERR_IO, "there is no home directory");
+        return;
+    }
+    parent = paths_join(state, "sessions");
+    p->session = session_new(parent, why);
+}
+
+static void
+build_sandbox(struct program *p)
+{
+    const struct config *c = &p->config;
+    struct sandbox_limits limits = {
+        .cell_ms = c->cell_seconds * 1000,
+        .memory_bytes = (uint64_t)c->memory_mb << 20,
+        .output_bytes = (uint64_t)c->output_kb << 10,
+        .workspace_bytes = (uint64_t)c->workspace_mb << 20,
+        .processes = (int)c->processes,
+    };
+    struct local_config local = {
+        .bwrap = c->bwrap,
+        .python = c->python,
+        .drop_uid_set = c->drop_uid > 0,
+        .drop_uid = c->drop_uid > 0 ? (uid_t)c->drop_uid : 0,
+        .on_terminal = p->tty != NULL,
+    };
+
+    p->sandbox =
+        sandbox_new(p->loop, local_new(p->loop, &local, &limits), &limits);
+}
+
+static int
+build_transport(struct program *p, struct error *err)
+{
+    const struct config *c = &p->config;
+    AUTO_FREE char *demo = NULL;
+    const char *replay = c->replay_file;
+
+    if (c->demo) {
+        demo = paths_data("examples/demo.replay", err);
+        if (demo == NULL)
+            return -1;
+        replay = demo;
+    }
+    if (replay != NULL) {
+        if (transport_replay(p->loop, replay, p->tty != NULL ? DEMO_PACE_MS : 0,
+                             &p->transport, err) < 0)
+            return -1;
+        p->has_transport = true;
+        return 0;
+    }
+    if (secret_is_empty(c->api_key))
+        return 0;
+    p->http = http_new(p->loop,
+                       &(struct http_config){
+                           .user_agent = PACKAGE_NAME "/" PACKAGE_VERSION,
+                           .ca_file = c->ca_file,
+                       },
+                       err);
+    if (p->http == NULL)
+        return -1;
+    if (transport_http(
+            p->http,
+            &(struct transport_http_config){
+                .base_url = c->base_url,
+                .key = c->api_key,
+                .key_in_x_api_key = str_eq(c->key_header, "x-api-key"),
+                .api_version = c->api_version,
+            },
+            &p->transport, err) < 0)
+        return -1;
+    p->has_transport = true;
+    return 0;
+}
+
+static int
+build_claude(struct program *p, struct error *err)
+{
+    const struct config *c = &p->config;
+
+    if (build_transport(p, err) < 0)
+        return -1;
+    if (!p->has_transport)
+        return 0;
+    p->claude = claude_new(p->loop, &p->transport,
+                           &(struct claude_config){
+                               .model = c->model,
+                               .max_tokens = c->max_tokens,
+                               .effort = c->effort,
+                               .system = agent_system_prompt(),
+                               .tools = agent_tools(),
+                               .max_attempts = (int)c->max_attempts,
+                           },
+                           err);
+    return p->claude != NULL ? 0 : -1;
+}
+
+static void
+build_ui(struct program *p)
+{
+    const struct config *c = &p->config;
+    struct error why = {0};
+
+    open_session(p, &why);
+    p->recorder = recorder_new(p->session);
+    p->view = view_new(&(struct view_config){
+        .loop = p->loop,
+        .out = p->out,
+        .tty = p->tty,
+        .recorder = p->recorder,
+        .graphics = c->graphics,
+        .cell_ms = c->cell_seconds * 1000,
+    });
+    p->chain = sink_chain_new();
+    sink_chain_add(p->chain, &recorder_sink, p->recorder);
+    sink_chain_add(p->chain, &view_sink, p->view);
+    if (p->session == NULL)
+        view_warning(p->view, "charts will not be kept: %s", why.msg);
+}
+
+static void
+build_app(struct program *p)
+{
+    p->app_config = (struct app_config){
+        .loop = p->loop,
+        .config = &p->config,
+        .out = p->out,
+        .tty = p->tty,
+        .view = p->view,
+        .recorder = p->recorder,
+        .sandbox = p->sandbox,
+        .chain = p->chain,
+        .is_replay = p->claude != NULL && claude_is_replay(p->claude),
+        .version = PACKAGE_VERSION,
+    };
+    p->app = app_new(&p->app_config);
+    p->agent = agent_new(&(struct agent_config){
+        .loop = p->loop,
+        .claude = p->claude,
+        .sandbox = p->sandbox,
+        .chain = p->chain,
+        .max_rounds = (int)p->config.rounds,
+        .cell_ms = p->config.cell_seconds * 1000,
+        .on_done = app_turn_done,
+        .ctx = p->app,
+    });
+    app_set_agent(p->app, p->agent);
+}
+
+/* The demonstration is about a file of the program's own. */
+static int
+add_demo_file(struct config *c, struct error *err)
+{
+    char *path = NULL;
+
+    if (!c->demo)
+        return 0;
+    if (c->n_files > 0 || c->question != NULL)
+        return err_set(err, ERR_USAGE, "--demo takes no file and no question");
+    path = paths_data("examples/sales.csv", err);
+    if (path == NULL)
+        return -1;
+    c->files = xcalloc(1, sizeof(*c->files));
+    c->files[0] = path;
+    c->n_files = 1;
+    return 0;
+}
+
+/* ---- signals --------------------------------------------------------------
+ */
+
+static void
+on_signal(void *ctx, int signo)
+{
+    struct program *p = ctx;
+
+    if (signo == SIGINT && p->oneshot != NULL) {
+        oneshot_cancel(p->oneshot);
+        return;
+    }
+    p->ended_by = signo;
+    loop_stop(p->loop);
+}
+
+static int
+watch_signals(struct program *p, struct error *err)
+{
+    static const int SIGNALS[] = {SIGTERM, SIGHUP, SIGQUIT, SIGINT};
+
+    for (size_t i = 0; i < sizeof(SIGNALS) / sizeof(SIGNALS[0]); i++) {
+        p->signals[i] = loop_add_signal(p->loop, SIGNALS[i], on_signal, p, err);
+        if (p->signals[i] == NULL)
+            return -1;
+    }
+    return 0;
+}
+
+/* ---- running --------------------------------------------------------------
+ */
+
+static int
+start_repl(struct program *p, struct error *err)
+{
+    AUTO_FREE char *state = paths_state_dir();
+    AUTO_FREE char *history =
+        state != NULL ? paths_join(state, "history") : NULL;
+
+    p->repl = repl_new(p->app, &p->app_config, history, err);
+    if (p->repl == NULL)
+        return -1;
+    repl_start(p->repl);
+    return 0;
+}
+
+static int
+start_oneshot(struct program *p, struct error *err)
+{
+    enum oneshot_source source = p->config.demo               ? ONESHOT_DEMO
+                                 : p->config.question != NULL ? ONESHOT_QUESTION
+                                                              : ONESHOT_STDIN;
+
+    p->oneshot = oneshot_new(p->app, &p->app_config, source, err);
+    if (p->oneshot == NULL)
+        return -1;
+    oneshot_start(p->oneshot);
+    return 0;
+}
+
+static int
+start(struct program *p, bool unicode, struct error *err)
+{
+    if (add_demo_file(&p->config, err) < 0)
+        return -1;
+    p->loop = loop_new(err);
+    if (p->loop == NULL || open_output(p, unicode, err) < 0)
+        return -1;
+    build_ui(p);
+    build_sandbox(p);
+    if (build_claude(p, err) < 0 || watch_signals(p, err) < 0)
+        return -1;
+    build_app(p);
+    if (p->config.demo || !is_interactive(&p->config))
+        return start_oneshot(p, err);
+    return start_repl(p, err);
+}
+
+static int
+exit_status(const struct program *p)
+{
+    if (p->ended_by != 0)
+        return 128 + p->ended_by;
+    if (out_is_gone(p->out) && p->tty == NULL)
+        return 128 + SIGPIPE;
+    return p->repl != NULL ? repl_exit_status(p->repl)
+                           : oneshot_exit_status(p->oneshot);
+}
+
+/* In the opposite order of building; each accepts what was never built. */
+static void
+take_down(struct program *p)
+{
+    repl_free(p->repl);
+    oneshot_free(p->oneshot);
+    agent_free(p->agent);
+    app_free(p->app);
+    sandbox_free(p->sandbox);
+    claude_free(p->claude);
+    if (p->has_transport)
+        transport_fini(&p->transport);
+    http_free(p->http);
+    sink_chain_free(p->chain);
+    view_free(p->view);
+    recorder_free(p->recorder);
+    session_free(p->session);
+    out_free(p->out);
+    tty_close(p->tty);
+    for (size_t i = 0; i < sizeof(p->signals) / sizeof(p->signals[0]); i++)
+        loop_signal_remove(p->signals[i]);
+    loop_free(p->loop);
+    config_fini(&p->config);
+    log_close();
+}
+
+static int
+run(struct program *p, int argc, char **argv, bool unicode)
+{
+    struct error err = {0};
+    const char *log = getenv("SANDPIPER_LOG");
+    int status = 0;
+
+    if (config_read_args(&p->config, argc, argv, &err) < 0)
+        return report(&err, unicode);
+    if (p->config.help)
+        return print_help(unicode);
+    if (p->config.version)
+        return print_version(unicode);
+    if (config_read_rest(&p->config, &err) < 0 ||
+        (!str_blank(log) && log_open(log, LOG_LEVEL_DBG, &err) < 0))
+        return report(&err, unicode);
+    if (start(p, unicode, &err) < 0) {
+        take_down(p);
+        memset(p, 0, sizeof(*p));
+        return report(&err, unicode);
+    }
+    loop_run(p->loop);
+    status = exit_status(p);
+    take_down(p);
+    memset(p, 0, sizeof(*p));
+    return status;
+}
+
+int
+main(int argc, char **argv)
+{
+    struct program program = {0};
+    bool unicode = false;
+    int status = 0;
+
+    close_memory();
+    signal(SIGPIPE, SIG_IGN);
+    unicode = set_locale();
+    config_init(&program.config);
+    status = run(&program, argc, argv, unicode);
+    config_fini(&program.config);
+    return status;
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * What http.c (calls, callbacks, the loop) and http_request.c (what a request
+ * becomes in libcurl) share.
+ */
+#ifndef NET_HTTP_INTERNAL_H
+#define NET_HTTP_INTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <curl/curl.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/sbuf.h"
+#include "net/http.h"
+
+#define HTTP_CHUNK_BYTES ((size_t)16384)
+
+struct http_socket {
+    struct http *http;
+    struct loop_fd *watch; /* owned */
+    struct http_socket *prev;
+    struct http_socket *next;
+};
+
+struct http {
+    struct loop *loop; /* borrowed */
+    CURLM *multi;      /* owned; NULL until the first call */
+    struct loop_timer *timer;
+    struct http_socket *sockets; /* owned */
+    struct http_call *calls;     /* owned */
+    char *user_agent;            /* owned; may be NULL */
+    char *ca_file;               /* owned; may be NULL */
+    int64_t connect_ms;
+
+    /* Above zero while libcurl or a callback of a call is on the stack: then
+       nothing may be freed, and libcurl refuses to have a handle removed. */
+    int busy;
+    bool freed;
+};
+
+struct http_call {
+    struct http *http;
+    struct http_call *prev;
+    struct http_call *next;
+    struct http_handlers on;
+    void *ctx;
+
+    CURL *easy;                    /* owned */
+    bool added;                    /* easy is in the multi handle */
+    struct curl_slist secret_line; /* data owned, wiped */
+    struct curl_slist *lines; /* owned; behind secret_line if there is one */
+    char *host;               /* owned; for messages */
+    char curl_message[CURL_ERROR_SIZE];
+
+    const char *body; /* borrowed */
+    size_t body_len;
+    size_t body_sent;
+
+    struct sbuf head; /* name, NUL, value, NUL, ... */
+    bool head_done;
+    bool want_pause;
+    bool is_paused; /* libcurl holds bytes back */
+
+    int64_t stall_ms;
+    int64_t alive_ms; /* when something last came or went */
+    size_t stall_sent;
+    struct loop_timer *stall_timer;
+    struct loop_task *start_task;
+    struct loop_task *cancel_task;
+    struct loop_task *resume_task;
+
+    bool cancelled;
+    bool dropped;
+    bool finished; /* libcurl is done; result is set */
+    CURLcode result;
+    struct error failure; /* instead of result if its code is set */
+};
+
+/* Sets *host, which the caller owns. Errors: ERR_USAGE. */
+WARN_UNUSED int http_check_url(const char *text, char **host,
+                               struct error *err);
+
+/* Makes the header lines of a call. Errors: ERR_USAGE, ERR_NET. */
+WARN_UNUSED int http_make_lines(struct http_call *call,
+                                const struct http_request *request,
+                                struct error *err);
+
+/* Releases them, wiping the secret. */
+void http_free_lines(struct http_call *call);
+
+/* All options of the handle but the callbacks. */
+void http_set_options(struct http_call *call,
+                      const struct http_request *request);
+
+#endif

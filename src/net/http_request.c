@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "net/http_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/alloc.h"
+#include "base/secret.h"
+
+static bool
+has_control(const char *s)
+{
+    for (; *s != '\0'; s++) {
+        if ((unsigned char)*s < 0x20 || *s == 0x7F) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static char *
+get_url_part(CURLU *url, CURLUPart part)
+{
+    char *value = NULL;
+    char *copy = NULL;
+
+    if (curl_url_get(url, part, &value, 0) == CURLUE_OK) {
+        copy = xstrdup(value);
+    }
+    curl_free(value);
+    return copy;
+}
+
+int
+http_check_url(const char *text, char **host, struct error *err)
+{
+    CURLU *url = curl_url();
+    AUTO_FREE char *scheme = NULL;
+    AUTO_FREE char *user = NULL;
+    AUTO_FREE char *password = NULL;
+    int rc = 0;
+
+    if (url == NULL) {
+        return err_set(err, ERR_NET, "libcurl has no memory");
+    }
+    if (curl_url_set(url, CURLUPART_URL, text, CURLU_NON_SUPPORT_SCHEME) ==
+        CURLUE_OK) {
+        scheme = get_url_part(url, CURLUPART_SCHEME);
+        user = get_url_part(url, CURLUPART_USER);
+        password = get_url_part(url, CURLUPART_PASSWORD);
+        *host = get_url_part(url, CURLUPART_HOST);
+    }
+    if (scheme == NULL || *host == NULL ||
+        (strcmp(scheme, "https") != 0 && strcmp(scheme, "http") != 0)) {
+        rc = err_set(err, ERR_USAGE, "not an http or https address");
+    } else if (user != NULL || password != NULL) {
+        rc = err_set(err, ERR_USAGE, "an address with a user name in it");
+    }
+    curl_url_cleanup(url);
+    return rc;
+}
+
+static int
+add_line(struct http_call *call, const char *name, const char *value,
+         struct error *err)
+{
+    AUTO_FREE char *line = NULL;
+    struct curl_slist *lines;
+
+    if (has_control(name) || has_control(value)) {
+        return err_set(err, ERR_USAGE, "header %s: a control character in it",
+                       has_control(name) ? "?" : name);
+    }
+    /* libcurl's notation for a header that is there and empty */
+    line = value[0] == '\0' ? xasprintf("%s;", name)
+                            : xasprintf("%s: %s", name, value);
+    lines = curl_slist_append(call->lines, line);
+    if (lines == NULL) {
+        return err_set(err, ERR_NET, "libcurl has no memory");
+    }
+    call->lines = lines;
+    return 0;
+}
+
+static int
+add_bare_line(struct http_call *call, const char *line, struct error *err)
+{
+    struct curl_slist *lines = curl_slist_append(call->lines, line);
+
+    if (lines == NULL) {
+        return err_set(err, ERR_NET, "libcurl has no memory");
+    }
+    call->lines = lines;
+    return 0;
+}
+
+static int
+add_secret_line(struct http_call *call, const struct http_request *request,
+                struct error *err)
+{
+    const char *prefix =
+        request->secret_prefix != NULL ? request->secret_prefix : "";
+    const char *text = secret_expose(request->secret);
+    size_t size =
+        strlen(request->secret_header) + 2 + strlen(prefix) + strlen(text) + 1;
+
+    if (has_control(text)) {
+        return err_set(err, ERR_USAGE,
+                       "the value for the header %s has a control character "
+                       "in it",
+                       request->secret_header);
+    }
+    /* A node of our own, since libcurl's copy could not be wiped. */
+    call->secret_line.data = (char *)xmalloc(size);
+    snprintf(call->secret_line.data, size, "%s: %s%s", request->secret_header,
+             prefix, text);
+    return 0;
+}
+
+int
+http_make_lines(struct http_call *call, const struct http_request *request,
+                struct error *err)
+{
+    bool has_type = false;
+
+    for (size_t i = 0; i < request->n_headers; i++) {
+        const struct http_header *h = &request->headers[i];
+
+        has_type = has_type || strcasecmp(h->name, "content-type") == 0;
+        if (add_line(call, h->name, h->value, err) < 0) {
+            return -1;
+        }
+    }
+    /* Waiting for "100 Continue" costs a second where it never comes. */
+    if (add_bare_line(call, "Expect:", err) < 0) {
+        return -1;
+    }
+    if (!has_type && add_bare_line(call, "Content-Type:", err) < 0) {
+        return -1;
+    }
+    if (request->secret_header != NULL && request->secret != NULL) {
+        return add_secret_line(call, request, err);
+    }
+    return 0;
+}
+
+static void
+set_method(const struct http_call *call, const struct http_request *request)
+{
+    CURL *easy = call->easy;
+    bool has_body = request->body != NULL;
+
+    if (strcmp(request->method, "GET") == 0 && !has_body) {
+        curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L);
+        return;
+    }
+    if (strcmp(request->method, "POST") == 0 || has_body) {
+        curl_easy_setopt(easy, CURLOPT_POST, 1L);
+        curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE,
+                         (curl_off_t)call->body_len);
+    }
+    if (strcmp(request->method, "POST") != 0) {
+        curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, request->method);
+    }
+}
+
+static void
+set_safety(const struct http_call *call)
+{
+    CURL *easy = call->easy;
+
+    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
+    curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L);
+    curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L);
+#if LIBCURL_VERSION_NUM >= 0x075500
+    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+#else
+    curl_easy_setopt(easy, CURLOPT_PROTOCOLS,
+                     (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+#endif
+#if LIBCURL_VERSION_NUM >= 0x075700
+    /* Else removing a handle waits for its name look-up, for seconds. */
+    curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
+#endif
+    if (call->http->ca_file != NULL) {
+        curl_easy_setopt(easy, CURLOPT_CAINFO, call->http->ca_file);
+    }
+}
+
+void
+http_set_options(struct http_call *call, const struct http_request *request)
+{
+    CURL *easy = call->easy;
+
+    curl_easy_setopt(easy, CURLOPT_URL, request->url);
+    curl_easy_setopt(easy, CURLOPT_PRIVATE, call);
+    curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, call->curl_message);
+    curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, (long)HTTP_CHUNK_BYTES);
+    curl_easy_setopt(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+    curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS,
+                     (long)call->http->connect_ms);
+    curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
+    if (call->http->user_agent != NULL) {
+        curl_easy_setopt(easy, CURLOPT_USERAGENT, call->http->user_agent);
+    }
+    if (request->http1_only) {
+        curl_easy_setopt(easy, CURLOPT_HTTP_VERSION,
+                         (long)CURL_HTTP_VERSION_1_1);
+    }
+    set_safety(call);
+    set_method(call, request);
+    if (call->secret_line.data != NULL) {
+        call->secret_line.next = call->lines;
+        curl_easy_setopt(easy, CURLOPT_HTTPHEADER, &call->secret_line);
+    } else {
+        curl_easy_setopt(easy, CURLOPT_HTTPHEADER, call->lines);
+    }
+}
+
+void
+http_free_lines(struct http_call *call)
+{
+    if (call->secret_line.data != NULL) {
+        secret_wipe(call->secret_line.data, strlen(call->secret_line.data));
+        free(call->secret_line.data);
+    }
+    curl_slist_free_all(call->lines);
+    call->lines = NULL;
+}

@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "render/image.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/io.h"
+#include "base/loop.h"
+#include "base/paths.h"
+#include "base/proc.h"
+#include "base/sbuf.h"
+#include "base/str.h"
+#include "render/sixel_check.h"
+
+#define HELPER_NAME "sandpiper-picture"
+#define FORM "sandpiper-picture 1 "
+
+#define MAX_OUTPUT_BYTES (32u << 20)
+#define MAX_HEADER_BYTES 80
+#define TIME_LIMIT_MS 10000
+
+/* The program's own limit of an argument, and of what it makes. */
+#define MAX_CELL_PX 512
+
+/* Most of the PNG that is written, or of the answer read, in one round. */
+#define CHUNK_BYTES (64u << 10)
+
+struct image {
+    struct loop *loop; /* borrowed */
+    struct image_options options;
+    image_fn done;
+    void *ctx;
+
+    unsigned char *png; /* owned */
+    size_t png_len;
+    size_t n_sent;
+
+    struct proc *proc; /* owned */
+    int in_fd;         /* owned; to the program; -1 */
+    int out_fd;        /* owned; from it; -1 */
+    struct loop_fd *in;
+    struct loop_fd *out;
+    struct loop_timer *timer;
+    struct sbuf answer;
+    bool ended; /* the program is gone, and left status behind */
+    struct proc_exit status;
+};
+
+struct reason {
+    const char *word;
+    enum error_code code;
+    const char *text;
+};
+
+/* What the program may say of a picture. */
+static const struct reason reasons[] = {
+    {"not-png", ERR_DATA, "the picture is no PNG"},
+    {"too-large", ERR_TOO_LARGE, "the picture is larger than 8 megapixels"},
+    {"damaged", ERR_DATA, "the picture is damaged"},
+    {"memory", ERR_TOO_LARGE, "the picture needs too much memory"},
+    {"internal", ERR_PROTOCOL, "the picture program gave up"},
+};
+
+/* --- the answer --- */
+
+/* A number without sign or leading zero, and the byte behind it. */
+static bool
+read_number(const char **s, char end, unsigned *out)
+{
+    size_t n = strspn(*s, "0123456789");
+    unsigned value = 0;
+
+    if (n == 0 || n > 5 || **s == '0' || (*s)[n] != end)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        value = value * 10 + (unsigned)((*s)[i] - '0');
+    *s += n + 1;
+    *out = value;
+    return true;
+}
+
+static int
+report_reason(const char *word, struct error *err)
+{
+    for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
+        if (str_eq(reasons[i].word, word))
+            return err_set(err, reasons[i].code, "%s", reasons[i].text);
+    }
+    return err_set(err, ERR_PROTOCOL,
+                   "the picture program gives an unknown reason");
+}
+
+static int
+report_header(struct error *err)
+{
+    return err_set(err, ERR_PROTOCOL,
+                   "the picture program's first line is not understood");
+}
+
+/* Checks the first line, and that the picture is one that was asked for. */
+static int
+read_header(const struct image *im, const char *line,
+            struct sixel_limits *limits, struct error *err)
+{
+    const struct image_options *o = &im->options;
+    const char *s = line;
+
+    if (!str_starts(s, FORM))
+        return report_header(err);
+    s += strlen(FORM);
+    if (str_starts(s, "error "))
+        return report_reason(s + strlen("error "), err);
+    if (!str_starts(s, "sixel "))
+        return report_header(err);
+    s += strlen("sixel ");
+    if (!read_number(&s, ' ', &limits->width) ||
+        !read_number(&s, ' ', &limits->height) ||
+        !read_number(&s, '\0', &limits->colours))
+        return report_header(err);
+    if (limits->width > (unsigned)o->max_width_px ||
+        limits->height > (unsigned)o->max_height_px ||
+        limits->colours > (unsigned)o->colours)
+        return err_set(err, ERR_PROTOCOL,
+                       "the picture program made %u x %u pixels in %u "
+                       "colours, more than it was asked for",
+                       limits->width, limits->height, limits->colours);
+    limits->cell_height = (unsigned)o->cell_height_px;
+    return 0;
+}
+
+/* Takes the first line off, and leaves the picture. */
+static int
+check_answer(struct image *im, struct error *err)
+{
+    size_t max =
+        im->answer.len < MAX_HEADER_BYTES ? im->answer.len : MAX_HEADER_BYTES;
+    const char *end = max > 0 ? memchr(im->answer.data, '\n', max) : NULL;
+    AUTO_FREE char *line = NULL;
+    struct sixel_limits limits = {0};
+
+    if (end == NULL && im->status.signal != 0)
+        return err_set(err, ERR_PROTOCOL,
+                       "the picture program was ended by signal %d",
+                       im->status.signal);
+    if (end == NULL)
+        return report_header(err);
+    line = xstrndup(im->answer.data, (size_t)(end - im->answer.data));
+    if (read_header(im, line, &limits, err) < 0)
+        return -1;
+    if (im->status.code != 0)
+        return err_set(err, ERR_PROTOCOL,
+                       "the picture program did not end well");
+    sbuf_drop(&im->answer, strlen(line) + 1);
+    return sixel_check(im->answer.data, im->answer.len, limits, err);
+}
+
+/* --- the end --- */
+
+static void
+close_input(struct image *im)
+{
+    loop_fd_remove(im->in);
+    im->in = NULL;
+    if (im->in_fd >= 0)
+        close(take_fd(&im->in_fd));
+}
+
+static void
+close_output(struct image *im)
+{
+    loop_fd_remove(im->out);
+    im->out = NULL;
+    if (im->out_fd >= 0)
+        close(take_fd(&im->out_fd));
+}
+
+void
+image_free(struct image *im)
+{
+    if (im == NULL)
+        return;
+    close_input(im);
+    close_output(im);
+    loop_timer_remove(im->timer);
+    proc_free(im->proc);
+    sbuf_fini(&im->answer);
+    free(im->png);
+    free(im);
+}
+
+/* Hands the picture or the reason over and ends. Called from the loop only. */
+static void
+finish(struct image *im, const struct error *err)
+{
+    image_fn done = im->done;
+    void *ctx = im->ctx;
+    struct sbuf sixel = {0};
+
+    if (err == NULL) {
+        sixel = im->answer;
+        im->answer = (struct sbuf){0};
+    }
+    /* First, since done may begin the next one. */
+    image_free(im);
+    done(ctx, err == NULL ? &sixel : NULL, err);
+    sbuf_fini(&sixel);
+}
+
+/* When the program has ended and all that it wrote is read. */
+static void
+finish_if_complete(struct image *im)
+{
+    struct error err = {0};
+
+    if (!im->ended || im->out != NULL)
+        return;
+    if (check_answer(im, &err) < 0)
+        finish(im, &err);
+    else
+        finish(im, NULL);
+}
+
+static void
+on_timeout(void *ctx)
+{
+    struct image *im = ctx;
+    struct error err = {0};
+
+    im->timer = NULL;
+    error_fill(&err, ERR_TIMEOUT,
+               "the picture program did not finish in %d seconds",
+               TIME_LIMIT_MS / 1000);
+    finish(im, &err);
+}
+
+static void
+on_exit_status(void *ctx, const struct proc_exit *status)
+{
+    struct image *im = ctx;
+
+    im->ended = true;
+    im->status = *status;
+    close_input(im);
+    finish_if_complete(im);
+}
+
+/* --- bytes --- */
+
+static void
+on_input(void *ctx, int fd, unsigned events)
+{
+    struct image *im = ctx;
+    size_t n = im->png_len - im->n_sent;
+    ssize_t rc;
+
+    (void)events;
+    rc = write(fd, im->png + im->n_sent, n < CHUNK_BYTES ? n : CHUNK_BYTES);
+    if (rc < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    /* A program that reads no more has made up its mind; it says so itself. */
+    if (rc < 0) {
+        close_input(im);
+        return;
+    }
+    im->n_sent += (size_t)rc;
+    if (im->n_sent == im->png_len)
+        close_input(im);
+}
+
+static void
+on_output(void *ctx, int fd, unsigned events)
+{
+    struct image *im = ctx;
+    AUTO_FREE char *chunk = xmalloc(CHUNK_BYTES);
+    ssize_t n = read(fd, chunk, CHUNK_BYTES);
+
+    (void)events;
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n <= 0) {
+        close_output(im);
+        finish_if_complete(im);
+        return;
+    }
+    sbuf_add(&im->answer, chunk, (size_t)n);
+    if (!sbuf_ok(&im->answer)) {
+        struct error err = {0};
+
+        error_fill(&err, ERR_TOO_LARGE,
+                   "the picture program made more than %u MiB",
+                   MAX_OUTPUT_BYTES >> 20);
+        finish(im, &err);
+    }
+}
+
+/* --- the beginning --- */
+
+static int
+clamp(int value, int min, int max)
+{
+    if (value < min)
+        return min;
+    return value > max ? max : value;
+}
+
+static int
+start_helper(struct image *im, const char *path, int child_in, int child_out,
+             struct error *err)
+{
+    const struct image_options *o = &im->options;
+    AUTO_FREE char *width = xasprintf("%d", o->max_width_px);
+    AUTO_FREE char *height = xasprintf("%d", o->max_height_px);
+    AUTO_FREE char *cell = xasprintf("%d", o->cell_height_px);
+    AUTO_FREE char *colours = xasprintf("%d", o->colours);
+    AUTO_FREE char *background =
+        xasprintf("%06x", o->background_rgb & 0xFFFFFF);
+    const char *const argv[] = {
+        HELPER_NAME, "--max-width",   width,      "--max-height",
+        height,      "--cell-height", cell,       "--colours",
+        colours,     "--background",  background, NULL,
+    };
+    const struct proc_fd fds[] = {
+        {child_in, STDIN_FILENO},
+        {child_out, STDOUT_FILENO},
+    };
+    const struct proc_spec spec = {
+        .path = path,
+        .argv = argv,
+        .fds = fds,
+        .n_fds = sizeof(fds) / sizeof(fds[0]),
+        .die_with_parent = true,
+    };
+
+    im->proc = proc_start(im->loop, &spec, on_exit_status, im, err);
+    return im->proc != NULL ? 0 : -1;
+}
+
+static int
+start(struct image *im, struct error *err)
+{
+    AUTO_FREE char *path = NULL;
+    AUTO_CLOSE int child_in = -1;
+    AUTO_CLOSE int child_out = -1;
+    int fds[2];
+
+    path = im->options.helper != NULL ? xstrdup(im->options.helper)
+                                      : paths_helper(HELPER_NAME, err);
+    if (path == NULL)
+        return -1;
+    if (io_pipe(fds, err) < 0)
+        return -1;
+    child_in = fds[0];
+    im->in_fd = fds[1];
+    if (io_pipe(fds, err) < 0)
+        return -1;
+    im->out_fd = fds[0];
+    child_out = fds[1];
+    /* Only our ends: the program's own know nothing of waiting. */
+    if (io_set_nonblock(im->in_fd, err) < 0 ||
+        io_set_nonblock(im->out_fd, err) < 0)
+        return -1;
+    if (start_helper(im, path, child_in, child_out, err) < 0)
+        return err_wrap(err, "starting the picture program");
+    im->in = loop_add_fd(im->loop, im->in_fd, LOOP_WRITE, on_input, im);
+    im->out = loop_add_fd(im->loop, im->out_fd, LOOP_READ, on_output, im);
+    im->timer = loop_add_timer(im->loop, TIME_LIMIT_MS, on_timeout, im);
+    return 0;
+}
+
+struct image *
+image_render(struct loop *loop, const unsigned char *png, size_t len,
+             const struct image_options *options, image_fn done, void *ctx,
+             struct error *err)
+{
+    struct image *im = xcalloc(1, sizeof(*im));
+
+    im->loop = loop;
+    im->options = *options;
+    im->options.max_width_px =
+        clamp(options->max_width_px, 1, SIXEL_CHECK_MAX_SIDE_PX);
+    im->options.max_height_px =
+        clamp(options->max_height_px, 1, SIXEL_CHECK_MAX_SIDE_PX);
+    im->options.cell_height_px = clamp(options->cell_height_px, 1, MAX_CELL_PX);
+    im->options.colours = clamp(options->colours, 2, SIXEL_CHECK_MAX_COLOURS);
+    im->done = done;
+    im->ctx = ctx;
+    im->png = xmemdup(png, len);
+    im->png_len = len;
+    im->in_fd = -1;
+    im->out_fd = -1;
+    sbuf_init(&im->answer, MAX_OUTPUT_BYTES);
+    if (start(im, err) < 0) {
+        image_free(im);
+        return NULL;
+    }
+    /* The caller's string lives for the call only. */
+    im->options.helper = NULL;
+    return im;
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#ifndef SANDBOX_LOCAL_BWRAP_INTERNAL_H
+#define SANDBOX_LOCAL_BWRAP_INTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/cleanup.h"
+#include "base/proc.h"
+
+/*
+ * One running sandbox: the arguments of bubblewrap, which are the security
+ * model; its descriptors; and the handles by which it is interrupted and
+ * ended. It knows nothing of cells.
+ */
+
+struct error;
+struct local_env;
+struct loop;
+struct sbuf;
+
+/* The numbers that descriptors have in the child. */
+enum local_bwrap_fd {
+    LOCAL_FD_STDOUT = 1,
+    LOCAL_FD_STDERR = 2,
+    LOCAL_FD_REQUESTS = 3,
+    LOCAL_FD_EVENTS = 4,
+    LOCAL_FD_ARGS = 7,
+    LOCAL_FD_SECCOMP = 8,
+    LOCAL_FD_PASSWD = 10,
+    LOCAL_FD_GROUP = 11,
+    LOCAL_FD_KERNEL = 12
+};
+
+/* A file bound by itself at /workspace/data/NAME. Borrowed. */
+struct local_bwrap_file {
+    const char *path;
+    const char *name;
+};
+
+struct local_bwrap_spec {
+    const struct local_env *env;
+    bool no_proc;    /* without a procfs of its own */
+    bool no_disable; /* without --disable-userns; the filter does the same */
+    const struct local_bwrap_file *files;
+    size_t n_files;
+    uint64_t memory_bytes;
+    const char *command; /* NULL: the kernel; else a program, for a probe */
+};
+
+struct local_bwrap {
+    struct proc *proc; /* the bubblewrap outside; NULL: nothing runs */
+    pid_t child_pid;   /* pid 1 of the sandbox, outside; 0: not known */
+    int pidfd;         /* of it */
+    int request_fd;    /* ours to write */
+    int event_fd;      /* ours to read, non-blocking like the next two */
+    int stdout_fd;
+    int stderr_fd;
+    bool ended; /* the outer bubblewrap has been reaped */
+};
+
+/*
+ * Adds the arguments, each ended by NUL, but for the command. A pure function
+ * of spec, the number of CPUs and TZ.
+ */
+void local_bwrap_add_args(struct sbuf *args,
+                          const struct local_bwrap_spec *spec, int n_cpus,
+                          const char *tz);
+
+/*
+ * Starts one. on_exit runs from the loop when the outer bubblewrap has ended;
+ * the caller then sets ended. Errors: ERR_SANDBOX.
+ */
+WARN_UNUSED int local_bwrap_start(struct local_bwrap *b, struct loop *loop,
+                                  const struct local_bwrap_spec *spec,
+                                  proc_exit_fn on_exit, void *ctx,
+                                  struct error *err);
+
+/* Finds which process is pid 1 inside. False when there is none (yet). */
+bool local_bwrap_find_child(struct local_bwrap *b);
+
+/* SIGINT to the process group of pid 1, so to everything that cells started in
+   it. Nothing when pid 1 is not known. */
+void local_bwrap_interrupt(struct local_bwrap *b);
+
+/* SIGKILL to pid 1, by which every process inside ends. */
+void local_bwrap_kill(struct local_bwrap *b);
+
+/* Ends and reaps everything and closes the descriptors. Waits until the last
+   process has ended, at most a second. */
+void local_bwrap_fini(struct local_bwrap *b);
+
+#endif

@@ -1,0 +1,505 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/loop.h"
+#include "base/str.h"
+#include "model/output.h"
+#include "sandbox/local_internal.h"
+#include "sandbox/local_watchdog_internal.h"
+#include "sandbox/mime_bundle_internal.h"
+#include "sandbox/workspace_internal.h"
+
+#define WATCH_MS 200
+#define SECOND_SIGINT_MS 1000
+#define GRACE_MS 3000
+#define DEATHS_MS 60000
+
+#define MAX_EVENTS 1000u
+#define MAX_IMAGES 20u
+#define MAX_EVENT_BYTES (32u << 20)
+#define MAX_REQUEST (8u << 20) /* a code of 1 MiB, escaped */
+#define MAX_INDEX 1000
+#define MAX_REASON 512u
+#define MAX_LATER_TEXT 4096u
+#define USAGE_ENTRIES 10000u
+/* A cell that has written less is not why a disk is full. */
+#define DISK_SLACK_BYTES ((uint64_t)64 << 20)
+
+#define LOST_TEXT                                                              \
+    "Variables and imports are gone; files in /workspace are kept. "           \
+    "Re-create what you need."
+
+static const struct {
+    int signal;
+    const char *name;
+} signal_names[] = {
+    {SIGSEGV, "segmentation fault"},
+    {SIGABRT, "aborted"},
+    {SIGKILL, "killed"},
+    {SIGBUS, "bus error"},
+    {SIGFPE, "arithmetic error"},
+    {SIGILL, "illegal instruction"},
+    {SIGSYS, "forbidden system call"},
+    {SIGTERM, "terminated"},
+    {SIGXFSZ, "file size limit"},
+};
+
+/* bubblewrap gives 128 + signal for a signal. */
+void
+local_cell_add_end(struct sbuf *sb, const struct proc_exit *status)
+{
+    int signo = status->signal;
+
+    if (signo == 0 && status->code > 128)
+        signo = status->code - 128;
+    if (signo == 0) {
+        sbuf_addf(sb, "exit status %d", status->code);
+        return;
+    }
+    for (size_t i = 0; i < sizeof(signal_names) / sizeof(signal_names[0]); i++)
+        if (signal_names[i].signal == signo) {
+            sbuf_add_str(sb, signal_names[i].name);
+            return;
+        }
+    sbuf_addf(sb, "signal %d", signo);
+}
+
+bool
+local_cell_too_many_deaths(struct local *l)
+{
+    int64_t now = clock_now_ms();
+
+    if (l->n_deaths == LOCAL_MAX_DEATHS) {
+        memmove(&l->deaths_ms[0], &l->deaths_ms[1],
+                (LOCAL_MAX_DEATHS - 1) * sizeof(l->deaths_ms[0]));
+        l->n_deaths--;
+    }
+    l->deaths_ms[l->n_deaths++] = now;
+    return l->n_deaths == LOCAL_MAX_DEATHS &&
+           now - l->deaths_ms[0] <= DEATHS_MS;
+}
+
+/* ---- ends ---- */
+
+static void
+stop_timers(struct local_cell *cell)
+{
+    loop_timer_remove(cell->timeout);
+    loop_timer_remove(cell->again);
+    loop_timer_remove(cell->grace);
+    loop_timer_remove(cell->watch);
+    cell->timeout = cell->again = cell->grace = cell->watch = NULL;
+}
+
+void
+local_cell_drop(struct local *l)
+{
+    stop_timers(&l->cell);
+    free(l->cell.reason);
+    memset(&l->cell, 0, sizeof(l->cell));
+    l->cell_active = false;
+}
+
+/* Tells the caller; the cell is forgotten before, so that the next can begin.
+ */
+static void
+report(struct local *l, enum sandbox_end end, struct sandbox_outcome *outcome,
+       const struct error *err)
+{
+    struct sandbox_cell_handlers on = l->cell.handlers;
+    void *ctx = l->cell.ctx;
+    AUTO_FREE char *reason = take_ptr(&l->cell.reason);
+
+    outcome->reason = reason;
+    outcome->output_dropped_bytes = (int64_t)l->cell.n_dropped;
+    local_cell_drop(l);
+    on.on_done(ctx, end, outcome, err);
+}
+
+static void
+set_reason(struct local *l, const char *text)
+{
+    free(l->cell.reason);
+    l->cell.reason = xstrdup(text);
+}
+
+static void
+set_stop_reason(struct local *l)
+{
+    AUTO_SBUF struct sbuf sb = {0};
+
+    sbuf_init(&sb, MAX_REASON);
+    switch (l->cell.stop) {
+    case EVENT_TIMEOUT:
+        sbuf_add_str(&sb, "Stopped after ");
+        str_add_duration(&sb, l->cell.timeout_ms);
+        break;
+    case EVENT_OUTPUT_LIMIT:
+        sbuf_add_str(&sb, "Stopped: it printed or showed more than is kept");
+        break;
+    case EVENT_DISK_LIMIT:
+        sbuf_add_str(&sb, "Stopped: the disk is nearly full, or the workspace "
+                          "has grown too large");
+        break;
+    case EVENT_INTERRUPTED:
+    case EVENT_OK:
+    case EVENT_FAILED:
+    case EVENT_KILLED:
+    case EVENT_DIED:
+    case EVENT_MEMORY:
+    case EVENT_LIMIT:
+        sbuf_add_str(&sb, "Stopped");
+        break;
+    }
+    sbuf_add_str(&sb, "; variables are kept.");
+    set_reason(l, sbuf_ok(&sb) ? sb.data : "Stopped; variables are kept.");
+}
+
+/* The kernel's own word for the end, against what was asked of it. */
+static enum event_outcome
+outcome_of(const struct local *l, const char *status)
+{
+    bool ok = str_eq(status, "ok");
+
+    if (l->cell.stop != EVENT_OK && (!ok || l->cell.flooded))
+        return l->cell.stop;
+    return ok ? EVENT_OK : EVENT_FAILED;
+}
+
+static bool
+workspace_too_large(const struct local *l)
+{
+    return workspace_usage(l->env.workspace_fd, USAGE_ENTRIES) >
+           l->limits.workspace_bytes;
+}
+
+static void
+handle_done(struct local *l, const struct cJSON *event)
+{
+    const struct cJSON *error = json_get(event, "error");
+    const char *status = json_string(event, "status");
+    struct sandbox_outcome outcome = {0};
+
+    outcome.outcome = outcome_of(l, status);
+    outcome.duration_ms = clock_now_ms() - l->cell.started_ms;
+    if (outcome.outcome != EVENT_OK) {
+        outcome.error_name = json_string(error, "name");
+        outcome.error_value = json_string(error, "value");
+        outcome.traceback = json_string(error, "traceback");
+        outcome.hint = json_string(error, "hint");
+    }
+    if (outcome.outcome == EVENT_OK && workspace_too_large(l)) {
+        outcome.outcome = EVENT_DISK_LIMIT;
+        set_reason(l, "It ran to its end, but the workspace has grown too "
+                      "large: files should be deleted. Variables are kept.");
+    } else if (outcome.outcome != EVENT_OK && outcome.outcome != EVENT_FAILED) {
+        set_stop_reason(l);
+    }
+    l->n_deaths = 0;
+    local_set_state(l, LOCAL_IDLE);
+    report(l, SANDBOX_DONE, &outcome, NULL);
+}
+
+void
+local_cell_restarted(struct local *l, const struct error *err)
+{
+    struct sandbox_outcome outcome = {
+        .outcome = l->cell.ending,
+        .duration_ms = l->cell.ended_ms - l->cell.started_ms,
+        .variables_lost = true,
+    };
+
+    report(l, err != NULL ? SANDBOX_LOST : SANDBOX_RESTARTED, &outcome, err);
+}
+
+/* From a cell to the end of its interpreter. */
+static void
+lose(struct local *l, enum event_outcome how, const char *reason)
+{
+    stop_timers(&l->cell);
+    l->cell.ending = how;
+    l->cell.ended_ms = clock_now_ms();
+    set_reason(l, reason);
+}
+
+void
+local_cell_kill(struct local *l, enum event_outcome how, const char *reason)
+{
+    lose(l, how, reason);
+    local_set_state(l, LOCAL_ENDING);
+    local_bwrap_kill(&l->child);
+}
+
+void
+local_cell_died(struct local *l, const struct proc_exit *status)
+{
+    AUTO_SBUF struct sbuf sb = {0};
+
+    sbuf_init(&sb, MAX_REASON);
+    sbuf_add_str(&sb, "The interpreter was ended (");
+    local_cell_add_end(&sb, status);
+    sbuf_add_str(&sb, "). " LOST_TEXT);
+    lose(l, EVENT_DIED, sb.data);
+}
+
+/* ---- stopping ---- */
+
+static void
+handle_again(void *ctx)
+{
+    struct local *l = ctx;
+
+    l->cell.again = NULL;
+    local_bwrap_interrupt(&l->child);
+}
+
+static void
+handle_grace(void *ctx)
+{
+    struct local *l = ctx;
+
+    l->cell.grace = NULL;
+    local_enter(l);
+    local_cell_kill(l, EVENT_KILLED,
+                    "The cell did not stop when asked, so the interpreter was "
+                    "ended. " LOST_TEXT);
+    local_leave(l);
+}
+
+void
+local_cell_stop(struct local *l, enum event_outcome why)
+{
+    if (l->state != LOCAL_RUNNING)
+        return;
+    l->cell.stop = why;
+    local_set_state(l, LOCAL_INTERRUPTING);
+    loop_timer_remove(l->cell.timeout);
+    l->cell.timeout = NULL;
+    local_bwrap_interrupt(&l->child);
+    l->cell.again = loop_add_timer(l->loop, SECOND_SIGINT_MS, handle_again, l);
+    l->cell.grace = loop_add_timer(l->loop, GRACE_MS, handle_grace, l);
+}
+
+static void
+handle_timeout(void *ctx)
+{
+    struct local *l = ctx;
+
+    l->cell.timeout = NULL;
+    local_cell_stop(l, EVENT_TIMEOUT);
+}
+
+static void
+flood(struct local *l)
+{
+    l->cell.flooded = true;
+    local_cell_stop(l, EVENT_OUTPUT_LIMIT);
+}
+
+static void
+kill_for_memory(struct local *l)
+{
+    AUTO_SBUF struct sbuf sb = {0};
+
+    sbuf_init(&sb, MAX_REASON);
+    sbuf_add_str(&sb, "The interpreter was ended at the memory limit of ");
+    str_add_bytes(&sb, l->limits.memory_bytes);
+    sbuf_add_str(&sb, ". " LOST_TEXT);
+    local_cell_kill(l, EVENT_MEMORY, sb.data);
+}
+
+static bool
+disk_is_short(const struct local *l)
+{
+    uint64_t reserve = 0;
+    uint64_t left = local_watchdog_free(l->env.workspace_fd, &reserve);
+    uint64_t used = l->cell.free_bytes > left ? l->cell.free_bytes - left : 0;
+
+    if (used < DISK_SLACK_BYTES)
+        return false;
+    if (left < reserve)
+        return true;
+    /* Others write to the same disk: look closer before blaming the cell. */
+    return used > l->limits.workspace_bytes && workspace_too_large(l);
+}
+
+static void
+handle_watch(void *ctx)
+{
+    struct local *l = ctx;
+
+    l->cell.watch = NULL;
+    local_enter(l);
+    if (local_watchdog_memory(l->child.child_pid) > l->limits.memory_bytes) {
+        kill_for_memory(l);
+        local_leave(l);
+        return;
+    }
+    if (disk_is_short(l))
+        local_cell_stop(l, EVENT_DISK_LIMIT);
+    l->cell.watch = loop_add_timer(l->loop, WATCH_MS, handle_watch, l);
+    local_leave(l);
+}
+
+/* ---- what it shows ---- */
+
+void
+local_cell_text(struct local *l, enum event_stream stream, const char *data,
+                size_t len)
+{
+    uint64_t left = l->limits.output_bytes - l->cell.n_bytes;
+    size_t keep = len;
+
+    if (l->cell.flooded)
+        keep = 0;
+    else if (len > left)
+        keep = (size_t)left;
+    l->cell.n_bytes += keep;
+    l->cell.n_dropped += len - keep;
+    if (keep < len && !l->cell.flooded)
+        flood(l);
+    if (keep > 0)
+        l->cell.on->on_bytes(l->cell.ctx, stream, data, keep);
+}
+
+static void
+note(struct local *l, const char *kind, const char *text)
+{
+    if (l->cell.on->on_note != NULL)
+        l->cell.on->on_note(l->cell.ctx, kind, text);
+}
+
+static void
+handle_show(struct local *l, const struct cJSON *event, bool is_result)
+{
+    const char *refused = NULL;
+    struct error err = {0};
+    struct output *out = mime_bundle_parse(
+        json_get(event, "data"), json_get(event, "meta"), &refused, &err);
+
+    if (out != NULL) {
+        int64_t index = json_int(event, "i", 0);
+
+        out->is_result = is_result;
+        out->index = index >= 0 && index <= MAX_INDEX ? (int)index : MAX_INDEX;
+        if (out->png != NULL && ++l->cell.n_images > MAX_IMAGES)
+            flood(l);
+        else
+            l->cell.on->on_output(l->cell.ctx, out);
+        output_free(out);
+    }
+    if (refused != NULL && !l->dead && l->cell_active)
+        note(l, "limit", refused);
+}
+
+/* Within the limits of a cell; what is past them is dropped, but its end is
+   not. */
+static bool
+count_event(struct local *l, size_t len)
+{
+    l->cell.n_events++;
+    l->cell.n_event_bytes += len;
+    if (l->cell.flooded)
+        return false;
+    if (l->cell.n_events <= MAX_EVENTS &&
+        l->cell.n_event_bytes <= MAX_EVENT_BYTES)
+        return true;
+    flood(l);
+    return false;
+}
+
+bool
+local_cell_event(struct local *l, const struct cJSON *event, size_t len)
+{
+    const char *name = json_string(event, "ev");
+
+    if (!l->cell_active || l->state == LOCAL_ENDING || name == NULL ||
+        json_int(event, "id", -1) != l->cell.id)
+        return false;
+    if (strcmp(name, "done") == 0) {
+        handle_done(l, event);
+        return true;
+    }
+    if (!count_event(l, len))
+        return true;
+    if (strcmp(name, "display") == 0)
+        handle_show(l, event, false);
+    else if (strcmp(name, "result") == 0)
+        handle_show(l, event, true);
+    else if (strcmp(name, "note") == 0 && json_string(event, "text") != NULL)
+        note(l,
+             json_string(event, "kind") != NULL ? json_string(event, "kind")
+                                                : "",
+             json_string(event, "text"));
+    return true;
+}
+
+/* ---- start ---- */
+
+static void
+send_cell(struct local *l, const struct sandbox_cell *cell)
+{
+    AUTO_SBUF struct sbuf sb = {0};
+
+    sbuf_init(&sb, MAX_REQUEST);
+    sbuf_add_char(&sb, '{');
+    json_add_member_str(&sb, "op", "exec");
+    json_add_member_int(&sb, "id", l->cell.id);
+    json_add_key(&sb, "code");
+    json_add_string(&sb, cell->code, cell->code_len);
+    json_add_member_bool(&sb, "silent", cell->silent);
+    json_add_member_int(&sb, "cell", cell->number);
+    sbuf_add_str(&sb, "}\n");
+    local_link_send(l->link, sb.data, sb.len);
+}
+
+/* Bytes of processes that earlier cells left behind. */
+static void
+tell_later_output(struct local *l)
+{
+    AUTO_SBUF struct sbuf text = {0};
+
+    if (l->later.len == 0)
+        return;
+    sbuf_init(&text, MAX_LATER_TEXT);
+    sbuf_add(&text, l->later.data, l->later.len);
+    sbuf_clear(&l->later);
+    note(l, "later", text.data);
+}
+
+void
+local_cell_run(struct local *l, const struct sandbox_cell *cell,
+               const struct sandbox_cell_handlers *on, void *ctx)
+{
+    struct local_cell *c = &l->cell;
+    uint64_t reserve;
+
+    memset(c, 0, sizeof(*c));
+    c->handlers = *on;
+    c->on = &c->handlers;
+    c->ctx = ctx;
+    c->id = ++l->next_id;
+    c->started_ms = clock_now_ms();
+    c->timeout_ms = cell->timeout_ms < 0 ? l->limits.cell_ms : cell->timeout_ms;
+    c->free_bytes = local_watchdog_free(l->env.workspace_fd, &reserve);
+    l->cell_active = true;
+    l->fresh = false;
+    l->n_unasked = 0;
+    local_set_state(l, LOCAL_RUNNING);
+    if (c->timeout_ms > 0)
+        c->timeout = loop_add_timer(l->loop, c->timeout_ms, handle_timeout, l);
+    c->watch = loop_add_timer(l->loop, WATCH_MS, handle_watch, l);
+    send_cell(l, cell);
+    if (!cell->silent)
+        tell_later_output(l);
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#ifndef SANDBOX_LOCAL_INTERNAL_H
+#define SANDBOX_LOCAL_INTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/proc.h"
+#include "base/sbuf.h"
+#include "sandbox/local.h"
+#include "sandbox/local_bwrap_internal.h"
+#include "sandbox/local_files_internal.h"
+#include "sandbox/local_link_internal.h"
+#include "sandbox/local_probe_internal.h"
+#include "sandbox/sandbox.h"
+
+/*
+ * The local back end, in three parts: local.c starts and ends the interpreter;
+ * local_cell.c runs one cell and decides how it ended; local_ops.c has the
+ * operations that struct sandbox calls.
+ */
+
+struct cJSON;
+struct loop_task;
+struct loop_timer;
+
+enum local_state {
+    LOCAL_NEW,          /* nothing runs */
+    LOCAL_STARTING,     /* bubblewrap runs, the kernel is not ready */
+    LOCAL_PROBING,      /* a start failed for an unknown reason */
+    LOCAL_IDLE,         /* the kernel waits */
+    LOCAL_RUNNING,      /* a cell */
+    LOCAL_INTERRUPTING, /* a cell that was asked to stop */
+    LOCAL_ENDING        /* killed; its end has not been seen yet */
+};
+
+/* What a start is for, so who is told when it is done. */
+enum local_purpose { LOCAL_FOR_OPEN, LOCAL_FOR_PUT, LOCAL_FOR_CELL };
+
+#define LOCAL_MAX_DEATHS 3
+#define LOCAL_MAX_START_ERRORS 16384u
+#define LOCAL_MAX_LATER_BYTES 4096u
+
+struct local_cell {
+    const struct sandbox_cell_handlers *on;
+    struct sandbox_cell_handlers handlers; /* a copy; on points to it */
+    void *ctx;
+    int64_t id;
+    int64_t timeout_ms;
+    int64_t started_ms;
+    int64_t ended_ms;          /* when the interpreter was lost */
+    enum event_outcome stop;   /* why it was asked to stop; EVENT_OK: was not */
+    enum event_outcome ending; /* how it ended, once it is LOCAL_ENDING */
+    char *reason;              /* owned */
+    uint64_t n_bytes;          /* written so far */
+    uint64_t n_dropped;
+    uint64_t n_event_bytes;
+    unsigned n_events;
+    unsigned n_images;
+    bool flooded;        /* past a limit: the rest is dropped */
+    uint64_t free_bytes; /* on the disk, when it began */
+    struct loop_timer *timeout;
+    struct loop_timer *again; /* the second SIGINT */
+    struct loop_timer *grace; /* then SIGKILL */
+    struct loop_timer *watch;
+};
+
+struct local {
+    struct sandbox_backend base; /* first: what others hold */
+    struct loop *loop;
+    struct local_config config; /* strings owned */
+    struct sandbox_limits limits;
+    enum local_state state;
+
+    struct local_env env;
+    bool has_env;
+    struct local_files files;
+
+    /* The interpreter. */
+    struct local_bwrap child;
+    struct local_link *link; /* owned */
+    bool no_proc;
+    bool no_disable;
+    bool fresh; /* no cell has run in it */
+    enum local_purpose purpose;
+    struct sbuf start_errors; /* its standard error before it was ready */
+    struct error start_err;   /* of a failed start that is being looked at */
+    char *fatal;              /* owned; what the kernel itself said */
+    struct loop_timer *start_timer;
+    unsigned n_unasked; /* events that nobody asked for */
+    struct sbuf later;  /* bytes that were written while no cell ran */
+
+    /* Times of deaths without a cell that ended between. */
+    int64_t deaths_ms[LOCAL_MAX_DEATHS];
+    unsigned n_deaths;
+
+    /* The one operation of the caller's. */
+    void (*progress)(void *ctx, const char *what);
+    sandbox_progress_fn put_progress;
+    sandbox_done_fn done;
+    sandbox_list_fn list_done;
+    void *op_ctx;
+    enum sandbox_end op_end;
+    struct error op_err;
+    char *op_name;           /* owned */
+    int op_fd;               /* owned */
+    struct local_copy *copy; /* owned */
+    struct loop_task *task;  /* reports later */
+
+    bool cell_active;
+    struct local_cell cell;
+    int64_t next_id;
+
+    int depth; /* of calls from the loop */
+    bool dead; /* closed within one */
+};
+
+/* Around everything that the loop calls; leave may free l. */
+void local_enter(struct local *l);
+void local_leave(struct local *l);
+
+void local_set_state(struct local *l, enum local_state state);
+
+/* Starts the interpreter; ends in local_started or in the error of purpose. */
+void local_start(struct local *l, enum local_purpose purpose);
+
+/* Ends the operation from the loop. err NULL: well. */
+void local_end_op(struct local *l, const struct error *err);
+
+/* Ends the interpreter, if one runs, and forgets what belonged to it. */
+void local_drop_child(struct local *l);
+
+/* Frees l and its settings; everything that runs has ended. */
+void local_destroy(struct local *l);
+
+/* ---- local_cell.c ---- */
+
+void local_cell_run(struct local *l, const struct sandbox_cell *cell,
+                    const struct sandbox_cell_handlers *on, void *ctx);
+void local_cell_text(struct local *l, enum event_stream stream,
+                     const char *data, size_t len);
+
+/* False when the event belongs to no running cell. */
+bool local_cell_event(struct local *l, const struct cJSON *event, size_t len);
+
+/* Asks the running cell to stop; why is what its outcome will be. */
+void local_cell_stop(struct local *l, enum event_outcome why);
+
+/* Ends the interpreter under the running cell. reason is copied. */
+void local_cell_kill(struct local *l, enum event_outcome how,
+                     const char *reason);
+
+/* The interpreter ended under the running cell. */
+void local_cell_died(struct local *l, const struct proc_exit *status);
+
+/* After a loss: a new interpreter is ready, or (err) is not. */
+void local_cell_restarted(struct local *l, const struct error *err);
+
+/* Forgets the cell, without telling anybody. */
+void local_cell_drop(struct local *l);
+
+/* Whether three interpreters have ended in a row within a minute. Notes this
+   end. */
+bool local_cell_too_many_deaths(struct local *l);
+
+/* Adds how a process ended: "segmentation fault", "exit status 3". */
+void local_cell_add_end(struct sbuf *sb, const struct proc_exit *status);
+
+#endif

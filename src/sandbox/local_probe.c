@@ -1,0 +1,631 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "sandbox/local_probe_internal.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/fsuid.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "base/paths.h"
+#include "base/sbuf.h"
+#include "base/str.h"
+#include "sandbox/local.h"
+
+#define LOG_MODULE "sandbox"
+
+#define ROOT_PARENT "/var/lib/sandpiper"
+#define DIR_PREFIX "sandpiper-"
+
+/* Directories of killed programs: this old, and this many at a time. */
+#define STALE_SECONDS 60
+#define MAX_STALE 4
+
+#define MAX_GROUPS 1024
+#define MAX_PYVENV_BYTES 65536u
+#define MAX_UID_MAP_BYTES 65536u
+#define SYSTEM_PYTHON "/usr/bin/python3"
+
+/* Fixed places only: a program of that name elsewhere in PATH may be anybody's.
+ */
+static const char *const bwrap_paths[] = {"/usr/bin/bwrap",
+                                          "/usr/local/bin/bwrap"};
+
+static const struct {
+    const char *text;
+    enum local_remedy remedy;
+    const char *cause;
+    const char *fix;
+} messages[] = {
+    {"Can't mount proc", LOCAL_REMEDY_NO_PROC, NULL, NULL},
+    {"cannot open /proc/sys/user/max_user_namespaces", LOCAL_REMEDY_NO_DISABLE,
+     NULL, NULL},
+    {"nknown option --disable-userns", LOCAL_REMEDY_NO_DISABLE, NULL, NULL},
+    {"nknown option --assert-userns-disabled", LOCAL_REMEDY_NO_DISABLE, NULL,
+     NULL},
+    {"nknown option", LOCAL_REMEDY_NONE, "this bubblewrap is too old",
+     "install bubblewrap 0.7.0 or newer (0.8.0 is best)"},
+    {"Failed RTM_NEWADDR", LOCAL_REMEDY_NONE,
+     "AppArmor on this system takes the rights of user namespaces away",
+     "load the AppArmor profile bwrap-userns-restrict (package "
+     "apparmor-profiles; copy it from /usr/share/apparmor/extra-profiles to "
+     "/etc/apparmor.d and run apparmor_parser -r on it)"},
+    {"setting up uid map: Permission denied", LOCAL_REMEDY_NONE,
+     "AppArmor on this system takes the rights of user namespaces away",
+     "load the AppArmor profile bwrap-userns-restrict (package "
+     "apparmor-profiles; copy it from /usr/share/apparmor/extra-profiles to "
+     "/etc/apparmor.d and run apparmor_parser -r on it)"},
+    {"No permissions to creat", LOCAL_REMEDY_NONE,
+     "this system lets ordinary users make no user namespaces",
+     "on a machine of your own: sysctl kernel.unprivileged_userns_clone=1; in "
+     "a container: allow user namespaces in its seccomp profile"},
+    {"(ENOSPC)", LOCAL_REMEDY_NONE,
+     "no more user namespaces can be made here (user.max_user_namespaces)",
+     "raise the limit: sysctl user.max_user_namespaces=10000"},
+    {"Creating new namespace failed: No space left", LOCAL_REMEDY_NONE,
+     "no more user namespaces can be made here (user.max_user_namespaces)",
+     "raise the limit: sysctl user.max_user_namespaces=10000"},
+    {"does not support user namespaces", LOCAL_REMEDY_NONE,
+     "the kernel of this system has no user namespaces",
+     "use a kernel with CONFIG_USER_NS"},
+    {"Resource temporarily unavailable", LOCAL_REMEDY_NONE,
+     "the limit of processes for this user is used up",
+     "end some programs, or raise it: ulimit -u"},
+    {"execvp", LOCAL_REMEDY_NONE,
+     "the Python interpreter cannot be run in the sandbox",
+     "install python3, or name another one in the configuration (python)"},
+};
+
+void
+local_env_init(struct local_env *env)
+{
+    memset(env, 0, sizeof(*env));
+    env->lock_fd = -1;
+    env->workspace_fd = -1;
+    env->data_fd = -1;
+}
+
+void
+local_env_fini(struct local_env *env)
+{
+    struct error err = {0};
+
+    if (env->workspace_fd >= 0)
+        close(env->workspace_fd);
+    if (env->data_fd >= 0)
+        close(env->data_fd);
+    if (env->dir != NULL && io_remove_tree(env->dir, &err) < 0)
+        LOG_WARN("removing the workspace: %s", err.msg);
+    if (env->lock_fd >= 0)
+        close(env->lock_fd);
+    for (size_t i = 0; i < env->n_binds; i++)
+        free(env->binds[i]);
+    for (size_t i = 0; i < env->n_fonts; i++)
+        free(env->fonts[i]);
+    free(env->bwrap);
+    free(env->python);
+    free(env->dir);
+    free(env->workspace);
+    free(env->data);
+    local_env_init(env);
+}
+
+enum local_remedy
+local_probe_diagnose(const char *text, struct error *err)
+{
+    for (size_t i = 0; i < sizeof(messages) / sizeof(messages[0]); i++) {
+        if (strstr(text, messages[i].text) == NULL)
+            continue;
+        if (messages[i].remedy == LOCAL_REMEDY_NONE)
+            error_fill(err, ERR_SANDBOX, "%s\nfix: %s", messages[i].cause,
+                       messages[i].fix);
+        return messages[i].remedy;
+    }
+    return LOCAL_REMEDY_UNKNOWN;
+}
+
+/*
+ * Raw calls: they change this thread alone, and only for file access, where the
+ * C library would change every thread. Groups of root must not count either.
+ */
+int
+local_env_open_as(const struct local_env *env, const char *path, int flags)
+{
+    gid_t groups[MAX_GROUPS];
+    int n_groups;
+    int saved;
+    int fd;
+
+    if (!env->drop)
+        return open(path, flags | O_CLOEXEC);
+    n_groups = getgroups(MAX_GROUPS, groups);
+    if (n_groups < 0 || syscall(SYS_setgroups, 0, NULL) != 0)
+        return -1;
+    setfsgid(env->gid);
+    setfsuid(env->uid);
+    fd = open(path, flags | O_CLOEXEC);
+    saved = errno;
+    setfsuid(geteuid());
+    setfsgid(getegid());
+    if (syscall(SYS_setgroups, n_groups, groups) != 0)
+        LOG_WARN("groups could not be set again");
+    errno = saved;
+    return fd;
+}
+
+/* Whether the identity inside may reach and execute a regular file. */
+static bool
+can_execute(const struct local_env *env, const char *path)
+{
+    AUTO_CLOSE int fd = local_env_open_as(env, path, O_PATH);
+    struct stat st;
+    uid_t uid = env->drop ? env->uid : geteuid();
+
+    if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+        return false;
+    if (!env->drop)
+        return access(path, X_OK) == 0;
+    if (st.st_uid == uid)
+        return (st.st_mode & S_IXUSR) != 0;
+    if (st.st_gid == env->gid)
+        return (st.st_mode & S_IXGRP) != 0;
+    return (st.st_mode & S_IXOTH) != 0;
+}
+
+static int
+find_bwrap(struct local_env *env, const char *configured, struct error *err)
+{
+    const char *found = configured;
+    struct stat st;
+
+    for (size_t i = 0;
+         found == NULL && i < sizeof(bwrap_paths) / sizeof(bwrap_paths[0]); i++)
+        if (access(bwrap_paths[i], F_OK) == 0)
+            found = bwrap_paths[i];
+    if (found == NULL)
+        return err_set(err, ERR_SANDBOX,
+                       "bubblewrap is not installed\n"
+                       "fix: install the package bubblewrap (apt install "
+                       "bubblewrap)");
+    if (found[0] != '/' || stat(found, &st) != 0 || !S_ISREG(st.st_mode))
+        return err_set(err, ERR_SANDBOX,
+                       "%s: there is no bubblewrap\n"
+                       "fix: install the package bubblewrap, or correct the "
+                       "configured path (it must be absolute)",
+                       found);
+    if ((st.st_mode & (S_ISUID | S_ISGID)) != 0)
+        return err_set(err, ERR_SANDBOX,
+                       "%s is set-uid, which is not safe (CVE-2026-41163)\n"
+                       "fix: chmod u-s,g-s %s, or install a newer bubblewrap",
+                       found, found);
+    if (!can_execute(env, found))
+        return err_set(err, ERR_SANDBOX,
+                       "%s cannot be executed\n"
+                       "fix: chmod 755 %s",
+                       found, found);
+    env->bwrap = xstrdup(found);
+    return 0;
+}
+
+/* ---- identity ---- */
+
+/*
+ * Whether root here is root outside of our user namespace as well. The root of
+ * "unshare -r" is an ordinary user with a fine name: nothing of the system
+ * belongs to it, and it has no other identity to change to.
+ */
+static bool
+is_real_root(uid_t other)
+{
+    AUTO_SBUF struct sbuf text = {0};
+    struct error ignored = {0};
+    const char *line;
+    bool zero_is_zero = false;
+    bool has_other = false;
+
+    sbuf_init(&text, MAX_UID_MAP_BYTES);
+    if (io_read_file("/proc/self/uid_map", &text, &ignored) < 0)
+        return true;
+    for (line = text.data; line != NULL && line[0] != '\0';
+         line = strchr(line, '\n') != NULL ? strchr(line, '\n') + 1 : NULL) {
+        char *end;
+        unsigned long inside = strtoul(line, &end, 10);
+        unsigned long outside = strtoul(end, &end, 10);
+        unsigned long n = strtoul(end, &end, 10);
+
+        zero_is_zero |= inside == 0 && outside == 0 && n > 0;
+        has_other |= other >= inside && other - inside < n;
+    }
+    return zero_is_zero || has_other;
+}
+
+static void
+find_identity(struct local_env *env, const struct local_config *config)
+{
+    const char *sudo_uid = getenv("SUDO_UID");
+    const char *sudo_gid = getenv("SUDO_GID");
+    int64_t n;
+    struct error ignored = {0};
+    struct stat st;
+
+    env->drop = geteuid() == 0;
+    if (!env->drop)
+        return;
+    env->uid = LOCAL_DEFAULT_UID;
+    env->gid = LOCAL_DEFAULT_UID;
+    if (config->drop_uid_set && config->drop_uid != 0) {
+        env->uid = config->drop_uid;
+        env->gid = config->drop_uid;
+    } else if (sudo_uid != NULL &&
+               str_to_int(sudo_uid, 1, 4294967294, &n, &ignored) == 0) {
+        env->uid = (uid_t)n;
+        env->gid = (gid_t)n;
+        if (sudo_gid != NULL &&
+            str_to_int(sudo_gid, 1, 4294967294, &n, &ignored) == 0)
+            env->gid = (gid_t)n;
+    } else if (config->parent_dir != NULL &&
+               stat(config->parent_dir, &st) == 0 && st.st_uid != 0) {
+        env->uid = st.st_uid;
+        env->gid = st.st_gid != 0 ? st.st_gid : st.st_uid;
+    }
+    env->drop = is_real_root(env->uid);
+}
+
+/* ---- the interpreter ---- */
+
+static bool
+is_below(const char *path, const char *dir)
+{
+    size_t len = strlen(dir);
+
+    while (len > 1 && dir[len - 1] == '/')
+        len--;
+    return strncmp(path, dir, len) == 0 &&
+           (path[len] == '/' || path[len] == '\0' || len == 1);
+}
+
+/* Directory of a path; the caller owns it. */
+static char *
+dir_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    if (slash == NULL || slash == path)
+        return xstrdup("/");
+    return xstrndup(path, (size_t)(slash - path));
+}
+
+/*
+ * Adds a directory that the interpreter needs. Refused when it would show the
+ * home directory, or more.
+ */
+static int
+add_bind(struct local_env *env, const char *dir, struct error *err)
+{
+    AUTO_FREE char *home = paths_home();
+    AUTO_FREE char *home_real = home != NULL ? realpath(home, NULL) : NULL;
+
+    if (is_below(dir, "/usr"))
+        return 0;
+    if (strcmp(dir, "/") == 0)
+        return err_set(err, ERR_SANDBOX,
+                       "%s: would show the whole system to cells\n"
+                       "fix: configure a Python in a directory of its own",
+                       env->python);
+    for (size_t i = 0; i < env->n_binds; i++)
+        if (is_below(dir, env->binds[i]))
+            return 0;
+    if ((home != NULL && is_below(home, dir)) ||
+        (home_real != NULL && is_below(home_real, dir)) ||
+        env->n_binds == LOCAL_ENV_MAX_BINDS)
+        return err_set(err, ERR_SANDBOX,
+                       "%s: would show the home directory to cells\n"
+                       "fix: configure a Python in a directory of its own",
+                       env->python);
+    env->binds[env->n_binds++] = xstrdup(dir);
+    return 0;
+}
+
+/* The base installation of a virtual environment: "home = DIR/bin". NULL when
+   dir is none. The caller owns it. */
+static char *
+venv_home(const char *dir)
+{
+    AUTO_FREE char *path = paths_join(dir, "pyvenv.cfg");
+    AUTO_SBUF struct sbuf text = {0};
+    struct error ignored = {0};
+    char *rest;
+    char *line;
+
+    sbuf_init(&text, MAX_PYVENV_BYTES);
+    if (io_read_file(path, &text, &ignored) < 0)
+        return NULL;
+    rest = text.data;
+    for (line = strsep(&rest, "\n"); line != NULL; line = strsep(&rest, "\n")) {
+        char *equals = strchr(line, '=');
+        AUTO_FREE char *key = NULL;
+
+        if (equals == NULL)
+            continue;
+        *equals = '\0';
+        key = str_trim(line);
+        if (strcmp(key, "home") == 0)
+            return str_trim(equals + 1);
+    }
+    return NULL;
+}
+
+static bool
+is_program(const char *path)
+{
+    AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    char magic[4];
+
+    /* A script of that name (pyenv's shims) needs its shell and its home. */
+    return fd >= 0 && read(fd, magic, sizeof(magic)) == sizeof(magic) &&
+           memcmp(magic, "\177ELF", sizeof(magic)) == 0;
+}
+
+/* True when python can be used; its directories are then in env. */
+static bool
+try_python(struct local_env *env, const char *python, struct error *err)
+{
+    AUTO_FREE char *real = realpath(python, NULL);
+    AUTO_FREE char *bin = NULL;
+    AUTO_FREE char *prefix = NULL;
+    AUTO_FREE char *base_bin = NULL;
+    AUTO_FREE char *base = NULL;
+    AUTO_FREE char *home_bin = NULL;
+
+    if (python[0] != '/' || real == NULL || !can_execute(env, python) ||
+        !is_program(real)) {
+        err_set(err, ERR_SANDBOX,
+                "%s: no Python interpreter that can be run\n"
+                "fix: install python3, or correct the configured path",
+                python);
+        return false;
+    }
+    while (env->n_binds > 0)
+        free(env->binds[--env->n_binds]);
+    free(env->python);
+    env->python = xstrdup(python);
+    bin = dir_of(python);
+    prefix = dir_of(bin);
+    base_bin = dir_of(real);
+    base = dir_of(base_bin);
+    if (strcmp(bin, "/bin") != 0 && add_bind(env, prefix, err) < 0)
+        return false;
+    if (add_bind(env, base, err) < 0)
+        return false;
+    home_bin = venv_home(prefix);
+    if (home_bin != NULL && home_bin[0] == '/') {
+        AUTO_FREE char *home = dir_of(home_bin);
+
+        return add_bind(env, home, err) == 0;
+    }
+    return true;
+}
+
+static bool
+try_path(struct local_env *env, struct error *err)
+{
+    const char *path = getenv("PATH");
+    AUTO_FREE char *copy = xstrdup(path != NULL ? path : "");
+    char *rest = copy;
+    char *dir;
+
+    for (dir = strsep(&rest, ":"); dir != NULL; dir = strsep(&rest, ":")) {
+        AUTO_FREE char *python = paths_join(dir, "python3");
+
+        if (dir[0] == '/' && try_python(env, python, err))
+            return true;
+    }
+    return false;
+}
+
+static int
+find_python(struct local_env *env, const char *configured, struct error *err)
+{
+    struct error last = {0};
+
+    if (configured != NULL)
+        return try_python(env, configured, err) ? 0 : -1;
+    if (try_python(env, SYSTEM_PYTHON, &last) || try_path(env, &last))
+        return 0;
+    return err_set(err, ERR_SANDBOX,
+                   "there is no Python interpreter\n"
+                   "fix: install the packages python3, python3-pandas and "
+                   "python3-matplotlib");
+}
+
+/* Only the user's own: what lies in a cache of root could not be reached, and
+   what a sandbox wrote is never taken back. */
+static void
+find_fonts(struct local_env *env)
+{
+    const char *cache = getenv("XDG_CACHE_HOME");
+    AUTO_FREE char *home = paths_home();
+    AUTO_FREE char *dir_path = NULL;
+    struct dirent *entry;
+    DIR *dir;
+
+    if (env->drop)
+        return;
+    if (cache != NULL && cache[0] == '/')
+        dir_path = paths_join(cache, "matplotlib");
+    else if (home != NULL)
+        dir_path = paths_join(home, ".cache/matplotlib");
+    dir = dir_path != NULL ? opendir(dir_path) : NULL;
+    if (dir == NULL)
+        return;
+    for (entry = readdir(dir);
+         entry != NULL && env->n_fonts < LOCAL_ENV_MAX_FONTS;
+         entry = readdir(dir))
+        if (str_starts(entry->d_name, "fontlist-v") &&
+            str_ends(entry->d_name, ".json"))
+            env->fonts[env->n_fonts++] = paths_join(dir_path, entry->d_name);
+    closedir(dir);
+}
+
+/* ---- the directory ---- */
+
+static int
+give_away(const struct local_env *env, const char *path, struct error *err)
+{
+    if (env->drop && lchown(path, env->uid, env->gid) != 0)
+        return err_set_errno(err, ERR_SANDBOX, "%s", path);
+    return 0;
+}
+
+/* Whether name in parent is a directory of ours that nobody uses any more. The
+   age keeps one that has been made but not locked yet. */
+static bool
+is_stale(const struct local_env *env, int parent_fd, const char *name)
+{
+    AUTO_CLOSE int fd = -1;
+    struct stat st;
+
+    if (!str_starts(name, DIR_PREFIX) || strlen(name) != strlen(DIR_PREFIX) + 6)
+        return false;
+    fd = openat(parent_fd, name,
+                O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return fd >= 0 && fstat(fd, &st) == 0 &&
+           st.st_uid == (env->drop ? env->uid : geteuid()) &&
+           clock_wall_ms() / 1000 - st.st_ctime > STALE_SECONDS &&
+           flock(fd, LOCK_EX | LOCK_NB) == 0;
+}
+
+/* What a program that was killed could not remove. */
+static void
+remove_stale(const struct local_env *env, const char *parent)
+{
+    DIR *dir = opendir(parent);
+    struct error err = {0};
+    struct dirent *entry;
+    int left = MAX_STALE;
+
+    if (dir == NULL)
+        return;
+    for (entry = readdir(dir); entry != NULL && left > 0;
+         entry = readdir(dir)) {
+        AUTO_FREE char *path = NULL;
+
+        if (!is_stale(env, dirfd(dir), entry->d_name))
+            continue;
+        left--;
+        path = paths_join(parent, entry->d_name);
+        if (io_remove_tree(path, &err) < 0)
+            LOG_WARN("removing an old workspace: %s", err.msg);
+    }
+    closedir(dir);
+}
+
+/* A fresh directory below parent; NULL when that is not possible, or not
+   reachable for the identity inside. */
+static char *
+make_dir_in(struct local_env *env, const char *parent)
+{
+    AUTO_FREE char *path = xasprintf("%s/" DIR_PREFIX "XXXXXX", parent);
+    AUTO_CLOSE int fd = -1;
+    struct error err = {0};
+
+    if (mkdtemp(path) == NULL)
+        return NULL;
+    if (give_away(env, path, &err) == 0)
+        fd = local_env_open_as(env, path, O_RDONLY | O_DIRECTORY);
+    if (fd < 0) {
+        rmdir(path);
+        return NULL;
+    }
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0)
+        LOG_WARN("%s cannot be locked", path);
+    env->lock_fd = take_fd(&fd);
+    remove_stale(env, parent);
+    return take_ptr(&path);
+}
+
+static char *
+make_dir(struct local_env *env, const char *configured)
+{
+    char *dir = NULL;
+    struct error ignored = {0};
+
+    if (configured != NULL && configured[0] == '/' &&
+        io_make_dirs(configured, &ignored) == 0)
+        dir = make_dir_in(env, configured);
+    /* Below /var/lib others may pass, not list. */
+    if (dir == NULL && env->drop &&
+        (mkdir(ROOT_PARENT, 0711) == 0 || errno == EEXIST))
+        dir = make_dir_in(env, ROOT_PARENT);
+    if (dir == NULL)
+        dir = make_dir_in(env, "/tmp");
+    return dir;
+}
+
+static int
+open_dir(const char *path, mode_t mode, int *fd, struct error *err)
+{
+    if (mkdir(path, mode) != 0 || chmod(path, mode) != 0)
+        return err_set_errno(err, ERR_SANDBOX, "%s", path);
+    *fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (*fd < 0)
+        return err_set_errno(err, ERR_SANDBOX, "%s", path);
+    return 0;
+}
+
+static int
+make_workspace(struct local_env *env, const char *configured, struct error *err)
+{
+    AUTO_FREE char *output = NULL;
+    AUTO_FREE char *mount = NULL;
+
+    env->dir = make_dir(env, configured);
+    if (env->dir == NULL)
+        return err_set(err, ERR_SANDBOX,
+                       "no directory for the workspace can be made\n"
+                       "fix: make /tmp writable");
+    env->workspace = paths_join(env->dir, "workspace");
+    env->data = paths_join(env->dir, "data");
+    output = paths_join(env->workspace, "output");
+    mount = paths_join(env->workspace, "data");
+    /* The data stays ours: cells get it through a read-only mount. */
+    if (open_dir(env->workspace, 0700, &env->workspace_fd, err) < 0 ||
+        open_dir(env->data, 0755, &env->data_fd, err) < 0)
+        return -1;
+    if (mkdir(output, 0700) != 0 || mkdir(mount, 0700) != 0)
+        return err_set_errno(err, ERR_SANDBOX, "%s", env->workspace);
+    if (give_away(env, env->workspace, err) < 0 ||
+        give_away(env, output, err) < 0 || give_away(env, mount, err) < 0)
+        return -1;
+    return 0;
+}
+
+int
+local_env_find(struct local_env *env, const struct local_config *config,
+               struct error *err)
+{
+    local_env_fini(env);
+    find_identity(env, config);
+    if (find_bwrap(env, config->bwrap, err) < 0 ||
+        find_python(env, config->python, err) < 0 ||
+        make_workspace(env, config->parent_dir, err) < 0) {
+        local_env_fini(env);
+        return -1;
+    }
+    find_fonts(env);
+    return 0;
+}

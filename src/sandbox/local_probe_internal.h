@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#ifndef SANDBOX_LOCAL_PROBE_INTERNAL_H
+#define SANDBOX_LOCAL_PROBE_INTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/cleanup.h"
+
+/*
+ * What the local sandbox is made from on this machine: bubblewrap, a Python
+ * that the identity inside can run, that identity, and a private directory.
+ * And what the messages of a bubblewrap that would not start mean.
+ */
+
+struct error;
+struct local_config;
+
+#define LOCAL_ENV_MAX_BINDS 4
+#define LOCAL_ENV_MAX_FONTS 4
+#define LOCAL_DEFAULT_UID 61234
+
+struct local_env {
+    char *bwrap;  /* owned; absolute */
+    char *python; /* owned; as it is executed inside */
+
+    /* Directories outside /usr that the interpreter needs; owned. */
+    char *binds[LOCAL_ENV_MAX_BINDS];
+    size_t n_binds;
+
+    /* Lists of fonts that matplotlib has made before; owned. */
+    char *fonts[LOCAL_ENV_MAX_FONTS];
+    size_t n_fonts;
+
+    bool drop; /* started as root: give up to uid and gid */
+    uid_t uid;
+    gid_t gid;
+
+    char *dir;        /* owned; private, removed at the end */
+    char *workspace;  /* owned; DIR/workspace */
+    char *data;       /* owned; DIR/data, bound at /workspace/data */
+    int lock_fd;      /* of dir: held as long as it is in use */
+    int workspace_fd; /* opened before anything ran */
+    int data_fd;
+};
+
+/* Zero is the empty state but for the descriptors, which this sets to -1. */
+void local_env_init(struct local_env *env);
+
+/*
+ * Finds and makes everything. Runs no program. Errors: ERR_SANDBOX, two lines:
+ * the cause, and "fix: " with what to do.
+ */
+WARN_UNUSED int local_env_find(struct local_env *env,
+                               const struct local_config *config,
+                               struct error *err);
+
+/* Removes the directory too. */
+void local_env_fini(struct local_env *env);
+
+/*
+ * Opens path with the rights of the identity inside, so that root does not take
+ * its own for granted. Returns a descriptor, or -1 with errno.
+ */
+WARN_UNUSED int local_env_open_as(const struct local_env *env, const char *path,
+                                  int flags);
+
+/* What to do about a start that failed. */
+enum local_remedy {
+    LOCAL_REMEDY_NONE,       /* err says why */
+    LOCAL_REMEDY_NO_PROC,    /* again without /proc */
+    LOCAL_REMEDY_NO_DISABLE, /* again without --disable-userns */
+    LOCAL_REMEDY_UNKNOWN     /* not one of the known messages */
+};
+
+/* text: what bubblewrap wrote on its standard error. A pure function; writes
+   err for LOCAL_REMEDY_NONE only. */
+enum local_remedy local_probe_diagnose(const char *text, struct error *err);
+
+#endif

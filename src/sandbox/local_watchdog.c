@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "sandbox/local_watchdog_internal.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+
+#define MAX_PROCESSES 1024u
+#define MAX_LIST_BYTES 16384u
+#define MAX_RESERVE ((uint64_t)1 << 30)
+#define RESERVE_PART 20u /* of the file system: 5 % */
+
+struct tree {
+    pid_t pids[MAX_PROCESSES];
+    size_t n;
+};
+
+/* Returns the bytes read into text, which is then ended by NUL; 0: none. */
+static size_t
+read_small(const char *path, char *text, size_t size)
+{
+    AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+    size_t len = 0;
+
+    while (fd >= 0 && len < size - 1) {
+        ssize_t n = read(fd, text + len, size - 1 - len);
+
+        if (n <= 0)
+            break;
+        len += (size_t)n;
+    }
+    text[len] = '\0';
+    return len;
+}
+
+static void
+add_children_of_thread(struct tree *t, pid_t pid, const char *thread)
+{
+    char path[320];
+    char list[MAX_LIST_BYTES];
+    char *p = list;
+
+    snprintf(path, sizeof(path), "/proc/%d/task/%s/children", (int)pid, thread);
+    read_small(path, list, sizeof(list));
+    while (t->n < MAX_PROCESSES) {
+        char *end;
+        long child = strtol(p, &end, 10);
+
+        if (end == p || child <= 1)
+            return;
+        t->pids[t->n++] = (pid_t)child;
+        p = end;
+    }
+}
+
+static void
+add_children(struct tree *t, pid_t pid)
+{
+    char path[64];
+    struct dirent *entry;
+    DIR *dir;
+
+    snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+    dir = opendir(path);
+    if (dir == NULL)
+        return;
+    for (entry = readdir(dir); entry != NULL; entry = readdir(dir))
+        if (entry->d_name[0] != '.')
+            add_children_of_thread(t, pid, entry->d_name);
+    closedir(dir);
+}
+
+static uint64_t
+resident_bytes(pid_t pid)
+{
+    char path[64];
+    char text[256];
+    char *end = text;
+    unsigned long long pages;
+
+    snprintf(path, sizeof(path), "/proc/%d/statm", (int)pid);
+    if (read_small(path, text, sizeof(text)) == 0)
+        return 0;
+    strtoull(text, &end, 10);
+    pages = strtoull(end, NULL, 10);
+    return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+uint64_t
+local_watchdog_memory(pid_t pid)
+{
+    struct tree t = {.pids = {pid}, .n = 1};
+    uint64_t total = 0;
+
+    if (pid <= 1)
+        return 0;
+    for (size_t i = 0; i < t.n; i++) {
+        total += resident_bytes(t.pids[i]);
+        add_children(&t, t.pids[i]);
+    }
+    return total;
+}
+
+uint64_t
+local_watchdog_memory_limit(uint64_t wanted)
+{
+    long pages = sysconf(_SC_PHYS_PAGES);
+    long page = sysconf(_SC_PAGESIZE);
+    uint64_t half;
+
+    if (pages <= 0 || page <= 0)
+        return wanted;
+    half = (uint64_t)pages * (uint64_t)page / 2;
+    return wanted < half ? wanted : half;
+}
+
+uint64_t
+local_watchdog_free(int fd, uint64_t *reserve)
+{
+    struct statvfs fs;
+    uint64_t part;
+
+    if (fstatvfs(fd, &fs) != 0 || fs.f_blocks == 0)
+        return UINT64_MAX;
+    part = (uint64_t)fs.f_blocks * fs.f_frsize / RESERVE_PART;
+    *reserve = part < MAX_RESERVE ? part : MAX_RESERVE;
+    return (uint64_t)fs.f_bavail * fs.f_frsize;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#ifndef SANDBOX_MIME_BUNDLE_INTERNAL_H
+#define SANDBOX_MIME_BUNDLE_INTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/cleanup.h"
+
+/*
+ * What a cell shows, from a bundle of media types to a struct output. Any byte
+ * of it may come from the cell: parts that contradict themselves or pass a
+ * limit are left out as a whole, the others are kept. No part of a picture is
+ * decoded.
+ */
+
+struct cJSON;
+struct error;
+struct output;
+struct table;
+
+#define MIME_BUNDLE_MAX_TEXT_BYTES (64u << 10)
+#define MIME_BUNDLE_MAX_PNG_BYTES (8u << 20)
+#define MIME_BUNDLE_MAX_PIXELS (8u << 20)
+#define MIME_BUNDLE_MAX_COLUMNS 50u
+#define MIME_BUNDLE_MAX_LEVELS 16u
+#define MIME_BUNDLE_MAX_ROWS 20u
+#define MIME_BUNDLE_MAX_CELL_BYTES 4096u
+
+/*
+ * data: the bundle; meta: an object with width, height, title, what, or NULL.
+ * Returns an output with at least a text, a table or a picture; the caller owns
+ * it. *refused, if not NULL, becomes a sentence of ours (static) about a part
+ * that was left out, or NULL. Errors: ERR_PROTOCOL when nothing is left.
+ */
+WARN_UNUSED struct output *mime_bundle_parse(const struct cJSON *data,
+                                             const struct cJSON *meta,
+                                             const char **refused,
+                                             struct error *err);
+
+/* A table of the kernel's form, or NULL. The caller owns it.
+   Errors: ERR_PROTOCOL, naming the field. */
+WARN_UNUSED struct table *mime_bundle_table(const struct cJSON *json,
+                                            struct error *err);
+
+/*
+ * Strict base64 (RFC 4648, 4): padded, no white space, zero trailing bits. The
+ * caller owns the result. NULL when text is none or gives more than max bytes.
+ */
+WARN_UNUSED unsigned char *mime_bundle_base64(const char *text, size_t len,
+                                              size_t max, size_t *out_len);
+
+#endif

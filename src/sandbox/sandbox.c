@@ -1,0 +1,607 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "sandbox/sandbox_internal.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/loop.h"
+
+#define LOG_MODULE "sandbox"
+
+#define DEFAULT_CELL_MS 120000
+
+/* ---- life ---- */
+
+static char *
+unconst(const char *s)
+{
+    char *p;
+
+    memcpy(&p, &s, sizeof(p));
+    return p;
+}
+
+static void
+free_op(struct sandbox_op *op)
+{
+    if (op == NULL)
+        return;
+    free(unconst(op->put.path));
+    free(unconst(op->put.name));
+    free(unconst(op->cell.code));
+    free(unconst(op->cell.language));
+    free(op->name);
+    free(op);
+}
+
+static void
+destroy(struct sandbox *sb)
+{
+    for (size_t i = 0; i < sb->n_loaded; i++) {
+        free(sb->loaded[i].path);
+        free(sb->loaded[i].name);
+        free(sb->loaded[i].variable);
+        free(sb->loaded[i].setup);
+    }
+    free(sb->loaded);
+    free(sb->idle_loss);
+    free(sb);
+}
+
+static void
+enter(struct sandbox *sb)
+{
+    sb->depth++;
+}
+
+/* False when sb is gone now. */
+static bool
+leave(struct sandbox *sb)
+{
+    sb->depth--;
+    if (!sb->dead)
+        return true;
+    if (sb->depth == 0)
+        destroy(sb);
+    return false;
+}
+
+void
+sandbox_free(struct sandbox *sb)
+{
+    if (sb == NULL)
+        return;
+    loop_task_remove(sb->pump);
+    sb->pump = NULL;
+    sb->backend->ops->close(sb->backend);
+    sb->backend = NULL;
+    while (sb->first != NULL) {
+        struct sandbox_op *op = sb->first;
+
+        sb->first = op->next;
+        free_op(op);
+    }
+    free_op(take_ptr(&sb->restored_op));
+    sandbox_restore_fini(sb);
+    if (sb->depth > 0)
+        sb->dead = true;
+    else
+        destroy(sb);
+}
+
+/* ---- the queue ---- */
+
+static struct sandbox_op *
+add_op(struct sandbox *sb, enum sandbox_op_kind kind, void *ctx)
+{
+    struct sandbox_op *op = xcalloc(1, sizeof(*op));
+
+    op->sb = sb;
+    op->kind = kind;
+    op->ctx = ctx;
+    op->fd = -1;
+    *sb->last = op;
+    sb->last = &op->next;
+    sb->wanted = true;
+    sandbox_schedule(sb);
+    return op;
+}
+
+static void
+remove_op(struct sandbox *sb, struct sandbox_op *op)
+{
+    struct sandbox_op **p = &sb->first;
+
+    while (*p != op)
+        p = &(*p)->next;
+    *p = op->next;
+    if (sb->last == &op->next)
+        sb->last = p;
+    op->next = NULL;
+}
+
+bool
+sandbox_end_op(struct sandbox_op *op, enum sandbox_end end,
+               const struct sandbox_outcome *outcome, const struct error *err)
+{
+    struct sandbox *sb = op->sb;
+
+    enter(sb);
+    switch (op->kind) {
+    case SANDBOX_OP_CELL:
+        op->on.on_done(op->ctx, end, outcome, err);
+        break;
+    case SANDBOX_OP_LIST:
+        op->list_done(op->ctx, NULL, err);
+        break;
+    case SANDBOX_OP_PUT:
+    case SANDBOX_OP_GET:
+        op->done(op->ctx, end, err);
+        break;
+    }
+    free_op(op);
+    return leave(sb);
+}
+
+/* The running one, which has ended: the next may begin. */
+static struct sandbox_op *
+finish_first(struct sandbox *sb)
+{
+    struct sandbox_op *op = sb->first;
+
+    assert(op != NULL && op->running);
+    remove_op(sb, op);
+    if (sb->state == SANDBOX_BUSY)
+        sb->state = SANDBOX_IDLE;
+    sandbox_schedule(sb);
+    return op;
+}
+
+static bool
+end_cancelled(struct sandbox *sb)
+{
+    struct error err = {0};
+    struct sandbox_op *op = sb->first;
+
+    error_fill(&err, ERR_CANCELLED, "cancelled");
+    while (op != NULL) {
+        if (!op->cancelled || op->running) {
+            op = op->next;
+            continue;
+        }
+        remove_op(sb, op);
+        if (!sandbox_end_op(op, SANDBOX_ERROR, NULL, &err))
+            return false;
+        op = sb->first;
+    }
+    return true;
+}
+
+/* ---- opening ---- */
+
+static void
+tell_progress(void *ctx, const char *what)
+{
+    struct sandbox *sb = ctx;
+
+    enter(sb);
+    if (sb->on_progress != NULL)
+        sb->on_progress(sb->on_progress_ctx, what);
+    leave(sb);
+}
+
+/* Everything that waited for it ends as well. */
+static bool
+fail_waiting(struct sandbox *sb)
+{
+    struct error why = sb->why;
+    struct sandbox_op *op = sb->first;
+
+    sb->first = NULL;
+    sb->last = &sb->first;
+    enter(sb);
+    while (op != NULL) {
+        struct sandbox_op *next = op->next;
+
+        if (sb->dead)
+            free_op(op);
+        else
+            sandbox_end_op(op, SANDBOX_ERROR, NULL, &why);
+        op = next;
+    }
+    return leave(sb);
+}
+
+static void
+handle_open(void *ctx, enum sandbox_end end, const struct error *err)
+{
+    struct sandbox *sb = ctx;
+    bool ok = end == SANDBOX_DONE;
+
+    enter(sb);
+    sb->state = ok ? SANDBOX_IDLE : SANDBOX_FAILED;
+    sb->wanted = ok;
+    sb->why = err != NULL ? *err : (struct error){0};
+    sb->has_opened |= ok;
+    if (sb->on_open != NULL)
+        sb->on_open(sb->on_open_ctx, end, err);
+    if (!sb->dead && !ok)
+        fail_waiting(sb);
+    if (!sb->dead)
+        sandbox_schedule(sb);
+    leave(sb);
+}
+
+/* ---- running ---- */
+
+static void
+handle_done(void *ctx, enum sandbox_end end, const struct error *err)
+{
+    struct sandbox_op *op = ctx;
+
+    finish_first(op->sb);
+    sandbox_end_op(op, end, NULL, err);
+}
+
+static void
+handle_list(void *ctx, const struct sandbox_list *list, const struct error *err)
+{
+    struct sandbox_op *op = ctx;
+    struct sandbox *sb = op->sb;
+
+    finish_first(sb);
+    enter(sb);
+    op->list_done(op->ctx, list, err);
+    free_op(op);
+    leave(sb);
+}
+
+static void
+handle_put_progress(void *ctx, uint64_t done_bytes, uint64_t total_bytes)
+{
+    struct sandbox_op *op = ctx;
+
+    if (op->progress != NULL)
+        op->progress(op->ctx, done_bytes, total_bytes);
+}
+
+static void
+handle_bytes(void *ctx, enum event_stream stream, const char *data, size_t len)
+{
+    struct sandbox_op *op = ctx;
+
+    if (op->on.on_bytes != NULL)
+        op->on.on_bytes(op->ctx, stream, data, len);
+}
+
+static void
+handle_output(void *ctx, const struct output *out)
+{
+    struct sandbox_op *op = ctx;
+
+    if (op->on.on_output != NULL)
+        op->on.on_output(op->ctx, out);
+}
+
+static void
+handle_note(void *ctx, const char *kind, const char *text)
+{
+    struct sandbox_op *op = ctx;
+
+    if (op->on.on_note != NULL)
+        op->on.on_note(op->ctx, kind, text);
+}
+
+/* A cell that ran well in an interpreter that had to be made anew before it. */
+static void
+end_after_idle_loss(struct sandbox *sb, struct sandbox_op *op,
+                    const struct sandbox_outcome *outcome)
+{
+    struct sandbox_outcome told = *outcome;
+    AUTO_FREE char *loss = take_ptr(&sb->idle_loss);
+    AUTO_FREE char *both = NULL;
+
+    if (outcome->reason != NULL)
+        both = xasprintf("%s %s", loss, outcome->reason);
+    told.variables_lost = true;
+    told.reason = both != NULL ? both : loss;
+    sandbox_end_op(op, SANDBOX_RESTARTED, &told, NULL);
+}
+
+static void
+handle_cell_done(void *ctx, enum sandbox_end end,
+                 const struct sandbox_outcome *outcome, const struct error *err)
+{
+    struct sandbox_op *op = ctx;
+    struct sandbox *sb = op->sb;
+
+    finish_first(sb);
+    if (end == SANDBOX_RESTARTED) {
+        free(take_ptr(&sb->idle_loss));
+        sandbox_restore_begin(sb, op, outcome);
+        return;
+    }
+    if (end == SANDBOX_LOST) {
+        sb->state = SANDBOX_NEW;
+        sb->wanted = sb->first != NULL;
+        sb->restore_needed = true;
+    }
+    if (end == SANDBOX_DONE && sb->idle_loss != NULL && !op->cell.silent)
+        end_after_idle_loss(sb, op, outcome);
+    else
+        sandbox_end_op(op, end, outcome, err);
+}
+
+static const struct sandbox_cell_handlers cell_handlers = {
+    .on_bytes = handle_bytes,
+    .on_output = handle_output,
+    .on_note = handle_note,
+    .on_done = handle_cell_done,
+};
+
+static void
+run_op(struct sandbox *sb, struct sandbox_op *op)
+{
+    const struct sandbox_ops *ops = sb->backend->ops;
+
+    op->running = true;
+    if (sb->state == SANDBOX_IDLE)
+        sb->state = SANDBOX_BUSY;
+    switch (op->kind) {
+    case SANDBOX_OP_PUT:
+        ops->put(sb->backend, &op->put, handle_put_progress, handle_done, op);
+        break;
+    case SANDBOX_OP_CELL:
+        ops->run_cell(sb->backend, &op->cell, &cell_handlers, op);
+        break;
+    case SANDBOX_OP_LIST:
+        ops->list(sb->backend, handle_list, op);
+        break;
+    case SANDBOX_OP_GET:
+        ops->get(sb->backend, op->name, op->fd, op->offset, op->limit,
+                 handle_done, op);
+        break;
+    }
+}
+
+static void
+advance(struct sandbox *sb)
+{
+    struct sandbox_op *op = sb->first;
+
+    if (op != NULL && op->running)
+        return;
+    switch (sb->state) {
+    case SANDBOX_NEW:
+    case SANDBOX_FAILED:
+        if (!sb->wanted)
+            return;
+        /* What is there from the start need not come in later. */
+        if (op != NULL && op->kind == SANDBOX_OP_PUT && !sb->has_opened) {
+            run_op(sb, op);
+            return;
+        }
+        sb->state = SANDBOX_OPENING;
+        sb->backend->ops->open(sb->backend, tell_progress, handle_open, sb);
+        return;
+    case SANDBOX_OPENING:
+        return;
+    case SANDBOX_IDLE:
+        if (sb->restore_needed)
+            sandbox_restore_begin(sb, NULL, NULL);
+        else if (op != NULL)
+            run_op(sb, op);
+        return;
+    case SANDBOX_BUSY:
+        if (sb->restoring)
+            sandbox_restore_step(sb);
+        return;
+    }
+}
+
+static void
+handle_pump(void *ctx)
+{
+    struct sandbox *sb = ctx;
+
+    sb->pump = NULL;
+    enter(sb);
+    if (end_cancelled(sb) && !sb->dead) {
+        /* A loss in the middle of it ends it, too. */
+        if (sb->restoring && sb->state != SANDBOX_BUSY)
+            sandbox_restore_end(sb);
+        if (!sb->dead)
+            advance(sb);
+    }
+    leave(sb);
+}
+
+void
+sandbox_schedule(struct sandbox *sb)
+{
+    if (sb->pump == NULL && !sb->dead)
+        sb->pump = loop_defer(sb->loop, handle_pump, sb);
+}
+
+static void
+handle_lost(void *ctx, const struct error *err)
+{
+    struct sandbox *sb = ctx;
+
+    LOG_WARN("%s", err->msg);
+    free(sb->idle_loss);
+    sb->idle_loss = xasprintf("Before this cell, %s: variables and imports of "
+                              "earlier cells were gone.",
+                              err->msg);
+    sb->restore_needed = true;
+    sb->state = SANDBOX_NEW;
+    sb->wanted = sb->first != NULL;
+    sandbox_schedule(sb);
+}
+
+/* ---- for the callers ---- */
+
+struct sandbox *
+sandbox_new(struct loop *loop, struct sandbox_backend *backend,
+            const struct sandbox_limits *limits)
+{
+    struct sandbox *sb = xcalloc(1, sizeof(*sb));
+
+    sb->loop = loop;
+    sb->backend = backend;
+    sb->last = &sb->first;
+    sb->restore_fd = -1;
+    if (limits != NULL)
+        sb->limits = *limits;
+    if (sb->limits.cell_ms <= 0)
+        sb->limits.cell_ms = DEFAULT_CELL_MS;
+    backend->on_lost = handle_lost;
+    backend->on_lost_ctx = sb;
+    return sb;
+}
+
+const struct sandbox_caps *
+sandbox_caps(const struct sandbox *sb)
+{
+    return &sb->backend->ops->caps;
+}
+
+void
+sandbox_open(struct sandbox *sb)
+{
+    sb->wanted = true;
+    sandbox_schedule(sb);
+}
+
+enum sandbox_state
+sandbox_state(const struct sandbox *sb)
+{
+    return sb->state;
+}
+
+const struct error *
+sandbox_why(const struct sandbox *sb)
+{
+    return sb->state == SANDBOX_FAILED ? &sb->why : NULL;
+}
+
+void
+sandbox_on_open(struct sandbox *sb, sandbox_done_fn fn, void *ctx)
+{
+    sb->on_open = fn;
+    sb->on_open_ctx = ctx;
+}
+
+void
+sandbox_on_progress(struct sandbox *sb, void (*fn)(void *ctx, const char *what),
+                    void *ctx)
+{
+    sb->on_progress = fn;
+    sb->on_progress_ctx = ctx;
+}
+
+struct sandbox_op *
+sandbox_put(struct sandbox *sb, const struct sandbox_put *put,
+            sandbox_progress_fn progress, sandbox_done_fn done, void *ctx)
+{
+    struct sandbox_op *op = add_op(sb, SANDBOX_OP_PUT, ctx);
+
+    op->put = *put;
+    op->put.path = xstrdup(put->path);
+    op->put.name = xstrdup(put->name);
+    op->progress = progress;
+    op->done = done;
+    return op;
+}
+
+struct sandbox_op *
+sandbox_run_cell(struct sandbox *sb, const struct sandbox_cell *cell,
+                 const struct sandbox_cell_handlers *on, void *ctx)
+{
+    struct sandbox_op *op = add_op(sb, SANDBOX_OP_CELL, ctx);
+
+    op->cell = *cell;
+    op->cell.code = xstrndup(cell->code, cell->code_len);
+    op->cell.language = xstrdup(cell->language);
+    if (cell->timeout_ms < 0)
+        op->cell.timeout_ms = sb->limits.cell_ms;
+    op->on = *on;
+    return op;
+}
+
+struct sandbox_op *
+sandbox_list_files(struct sandbox *sb, sandbox_list_fn done, void *ctx)
+{
+    struct sandbox_op *op = add_op(sb, SANDBOX_OP_LIST, ctx);
+
+    op->list_done = done;
+    return op;
+}
+
+struct sandbox_op *
+sandbox_get(struct sandbox *sb, const char *name, int fd, off_t offset,
+            off_t limit, sandbox_done_fn done, void *ctx)
+{
+    struct sandbox_op *op = add_op(sb, SANDBOX_OP_GET, ctx);
+
+    op->name = xstrdup(name);
+    op->fd = fd;
+    op->offset = offset;
+    op->limit = limit;
+    op->done = done;
+    return op;
+}
+
+void
+sandbox_cancel(struct sandbox_op *op)
+{
+    struct sandbox *sb = op->sb;
+
+    op->cancelled = true;
+    if (!op->running)
+        sandbox_schedule(sb);
+    else if (op->kind == SANDBOX_OP_CELL)
+        sb->backend->ops->interrupt(sb->backend);
+}
+
+void
+sandbox_add_loaded(struct sandbox *sb, const char *path, const char *name,
+                   const char *variable, const char *setup)
+{
+    struct sandbox_loaded *file = NULL;
+
+    /* Loaded anew under the same name: only the last one comes back. */
+    for (size_t i = 0; i < sb->n_loaded && file == NULL; i++)
+        if (strcmp(sb->loaded[i].name, name) == 0 &&
+            strcmp(sb->loaded[i].variable, variable) == 0)
+            file = &sb->loaded[i];
+    if (file == NULL) {
+        sb->loaded =
+            xreallocarray(sb->loaded, sb->n_loaded + 1, sizeof(sb->loaded[0]));
+        file = &sb->loaded[sb->n_loaded++];
+        memset(file, 0, sizeof(*file));
+    }
+    free(file->path);
+    free(file->name);
+    free(file->variable);
+    free(file->setup);
+    file->path = xstrdup(path);
+    file->name = xstrdup(name);
+    file->variable = xstrdup(variable);
+    file->setup = xstrdup(setup);
+}
+
+const struct sandbox_loaded *
+sandbox_loaded(const struct sandbox *sb, size_t *n)
+{
+    *n = sb->n_loaded;
+    return sb->loaded;
+}

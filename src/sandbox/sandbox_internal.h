@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#ifndef SANDBOX_SANDBOX_INTERNAL_H
+#define SANDBOX_SANDBOX_INTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "sandbox/sandbox.h"
+
+/*
+ * struct sandbox, in two parts: sandbox.c queues and runs operations;
+ * sandbox_restore.c brings back what a lost interpreter had.
+ */
+
+struct loop_task;
+
+enum sandbox_op_kind {
+    SANDBOX_OP_PUT,
+    SANDBOX_OP_CELL,
+    SANDBOX_OP_LIST,
+    SANDBOX_OP_GET
+};
+
+struct sandbox_op {
+    struct sandbox *sb; /* borrowed: the owner */
+    struct sandbox_op *next;
+    enum sandbox_op_kind kind;
+    bool running;
+    bool cancelled;
+
+    struct sandbox_put put;   /* strings owned */
+    struct sandbox_cell cell; /* strings owned */
+    struct sandbox_cell_handlers on;
+    char *name; /* owned; of a get */
+    int fd;
+    off_t offset;
+    off_t limit;
+
+    sandbox_progress_fn progress;
+    sandbox_done_fn done;
+    sandbox_list_fn list_done;
+    void *ctx;
+};
+
+/* How a cell ended, kept while the files are brought back. */
+struct sandbox_kept {
+    struct sandbox_outcome outcome; /* its strings are below */
+    char *strings[5];               /* owned */
+};
+
+struct sandbox {
+    struct loop *loop;
+    struct sandbox_backend *backend; /* owned */
+    struct sandbox_limits limits;
+    enum sandbox_state state;
+    struct error why;
+    bool wanted;     /* somebody needs it open */
+    bool has_opened; /* once, so that files cannot be put before any more */
+
+    struct sandbox_op *first; /* the queue; the first one may be running */
+    struct sandbox_op **last;
+    struct loop_task *pump;
+
+    /* Bringing back what a lost interpreter had. */
+    bool restore_needed;
+    bool restoring;
+    size_t restore_next;
+    bool restore_put_done;
+    int restore_fd;
+    struct sandbox_op *restored_op; /* owned; told when it is done */
+    struct sandbox_kept kept;
+    char *idle_loss; /* owned; the next cell is told */
+
+    struct sandbox_loaded *loaded; /* owned */
+    size_t n_loaded;
+
+    sandbox_done_fn on_open;
+    void *on_open_ctx;
+    void (*on_progress)(void *ctx, const char *what);
+    void *on_progress_ctx;
+
+    int depth; /* of callbacks */
+    bool dead; /* freed within one */
+};
+
+/* Goes on from the loop, since a back end is not called within its own
+   callbacks. */
+void sandbox_schedule(struct sandbox *sb);
+
+/* Tells the caller and frees op. False when the caller freed sb. */
+bool sandbox_end_op(struct sandbox_op *op, enum sandbox_end end,
+                    const struct sandbox_outcome *outcome,
+                    const struct error *err);
+
+/* ---- sandbox_restore.c ---- */
+
+/*
+ * Begins to bring the loaded files back. op, if not NULL, is a cell that has
+ * ended with outcome, by which the interpreter was lost: it is told afterwards.
+ */
+void sandbox_restore_begin(struct sandbox *sb, struct sandbox_op *op,
+                           const struct sandbox_outcome *outcome);
+
+/* One more of the loaded files, or the end of it. */
+void sandbox_restore_step(struct sandbox *sb);
+
+/* Ends it, done or not. */
+void sandbox_restore_end(struct sandbox *sb);
+
+/* Releases what it holds, without telling anybody. */
+void sandbox_restore_fini(struct sandbox *sb);
+
+#endif

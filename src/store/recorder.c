@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "store/recorder.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/paths.h"
+#include "base/sbuf.h"
+#include "model/output.h"
+#include "model/sink.h"
+#include "store/blob.h"
+#include "store/session.h"
+
+#define MAX_NAME_BYTES 80
+
+struct recorder {
+    struct session *session;     /* borrowed; or NULL */
+    struct recorder_cell *cells; /* owned */
+    size_t n_cells;
+    char *file_path;    /* owned */
+    char *file_problem; /* owned */
+};
+
+struct recorder *
+recorder_new(struct session *session)
+{
+    struct recorder *r = xcalloc(1, sizeof(*r));
+
+    r->session = session;
+    return r;
+}
+
+static void
+cell_fini(struct recorder_cell *c)
+{
+    for (size_t i = 0; i < c->n_outputs; i++) {
+        free(c->outputs[i].path);
+        free(c->outputs[i].problem);
+    }
+    free(c->outputs);
+    free(c->code);
+    free(c->error_name);
+    free(c->error_value);
+    free(c->traceback);
+}
+
+void
+recorder_free(struct recorder *r)
+{
+    if (r == NULL)
+        return;
+    for (size_t i = 0; i < r->n_cells; i++)
+        cell_fini(&r->cells[i]);
+    free(r->cells);
+    free(r->file_path);
+    free(r->file_problem);
+    free(r);
+}
+
+static struct recorder_cell *
+find_cell(const struct recorder *r, int number)
+{
+    for (size_t i = r->n_cells; i > 0; i--) {
+        if (r->cells[i - 1].number == number)
+            return &r->cells[i - 1];
+    }
+    return NULL;
+}
+
+static void
+take_code(struct recorder *r, const struct event *ev)
+{
+    struct recorder_cell *c = NULL;
+
+    r->cells = xreallocarray(r->cells, r->n_cells + 1, sizeof(*r->cells));
+    c = &r->cells[r->n_cells++];
+    *c = (struct recorder_cell){
+        .number = ev->cell,
+        .code = xstrndup(ev->text, ev->len),
+    };
+}
+
+/* A name out of untrusted text: letters, digits, ".", "_", "-" and nothing
+   that hides or looks like an option. */
+static char *
+safe_name(const char *text, const char *otherwise)
+{
+    AUTO_SBUF struct sbuf sb = {0};
+
+    sbuf_init(&sb, MAX_NAME_BYTES);
+    for (const char *p = text; p != NULL && *p != '\0' && sb.len < 60; p++) {
+        unsigned char c = (unsigned char)*p;
+
+        if (c < 0x80 && (isalnum(c) || c == '.' || c == '_'))
+            sbuf_add_char(&sb, (char)c);
+        else if (sb.len > 0 && sb.data[sb.len - 1] != '-')
+            sbuf_add_char(&sb, '-');
+    }
+    while (sb.len > 0 && sb.data[sb.len - 1] == '-')
+        sbuf_truncate(&sb, sb.len - 1);
+    while (sb.len > 0 && (sb.data[0] == '.' || sb.data[0] == '-'))
+        sbuf_drop(&sb, 1);
+    return sb.len > 0 ? sbuf_take(&sb) : xstrdup(otherwise);
+}
+
+static void
+save_chart(struct recorder *r, const struct event *ev,
+           struct recorder_output *out)
+{
+    const struct output *o = ev->output;
+    struct error err = {0};
+    struct blob blob = {0};
+    AUTO_FREE char *title = safe_name(o->title, "chart");
+    AUTO_FREE char *name = NULL;
+
+    if (r->session == NULL) {
+        out->problem = xstrdup("there is no session directory");
+        return;
+    }
+    name = xasprintf("%d-%s.png", ev->cell, title);
+    if (blob_put(r->session, o->png, o->png_len, name, &blob, &err) < 0) {
+        out->problem = xstrdup(err.msg);
+        return;
+    }
+    out->path = xstrdup(blob.path);
+    blob_fini(&blob);
+}
+
+static void
+take_result(struct recorder *r, const struct event *ev)
+{
+    struct recorder_cell *c = find_cell(r, ev->cell);
+    struct recorder_output *out = NULL;
+
+    if (c == NULL)
+        return;
+    c->outputs =
+        xreallocarray(c->outputs, c->n_outputs + 1, sizeof(*c->outputs));
+    out = &c->outputs[c->n_outputs++];
+    *out = (struct recorder_output){
+        .kind = ev->output->png != NULL     ? RECORDER_CHART
+                : ev->output->table != NULL ? RECORDER_TABLE
+                                            : RECORDER_TEXT,
+        .index = ev->output->index,
+    };
+    if (out->kind == RECORDER_CHART)
+        save_chart(r, ev, out);
+}
+
+static void
+take_error(struct recorder *r, const struct event *ev)
+{
+    struct recorder_cell *c = find_cell(r, ev->cell);
+
+    if (c == NULL || c->error_name != NULL)
+        return;
+    c->error_name = xstrdup(ev->error_name);
+    c->error_value = ev->text != NULL ? xstrndup(ev->text, ev->len) : NULL;
+    c->traceback = xstrdup(ev->traceback);
+}
+
+static void
+take_file(struct recorder *r, const struct event *ev)
+{
+    struct error err = {0};
+    struct blob blob = {0};
+    AUTO_FREE char *name = NULL;
+
+    free(r->file_path);
+    free(r->file_problem);
+    r->file_path = NULL;
+    r->file_problem = NULL;
+    if (ev->file->fd < 0)
+        return;
+    if (r->session == NULL) {
+        r->file_problem = xstrdup("there is no session directory");
+        return;
+    }
+    name = safe_name(paths_base(ev->file->name), "file");
+    if (blob_put_fd(r->session, ev->file->fd, name, &blob, &err) < 0) {
+        r->file_problem = xstrdup(err.msg);
+        return;
+    }
+    r->file_path = xstrdup(blob.path);
+    blob_fini(&blob);
+}
+
+static int
+recorder_put(void *sink, const struct event *ev, struct error *err)
+{
+    struct recorder *r = sink;
+    struct recorder_cell *c = NULL;
+
+    (void)err;
+    switch (ev->kind) {
+    case EVENT_CODE:
+        take_code(r, ev);
+        break;
+    case EVENT_RESULT:
+        take_result(r, ev);
+        break;
+    case EVENT_ERROR:
+        take_error(r, ev);
+        break;
+    case EVENT_FILE:
+        take_file(r, ev);
+        break;
+    case EVENT_DONE:
+        c = find_cell(r, ev->cell);
+        if (ev->scope == EVENT_SCOPE_CELL && c != NULL) {
+            c->is_over = true;
+            c->outcome = ev->outcome;
+        }
+        break;
+    case EVENT_QUESTION:
+    case EVENT_REPLY:
+    case EVENT_THINKING:
+    case EVENT_TEXT:
+    case EVENT_OUTPUT:
+    case EVENT_LOAD:
+    case EVENT_USAGE:
+    case EVENT_NOTICE:
+    case EVENT_STATUS:
+        break;
+    }
+    return 0;
+}
+
+const struct recorder_cell *
+recorder_cell(const struct recorder *r, int number)
+{
+    return find_cell(r, number);
+}
+
+int
+recorder_n_cells(const struct recorder *r)
+{
+    return (int)r->n_cells;
+}
+
+const struct recorder_output *
+recorder_output(const struct recorder *r, int cell, int index)
+{
+    const struct recorder_cell *c = find_cell(r, cell);
+
+    for (size_t i = 0; c != NULL && i < c->n_outputs; i++) {
+        if (c->outputs[i].index == index)
+            return &c->outputs[i];
+    }
+    return NULL;
+}
+
+const char *
+recorder_file(const struct recorder *r, const char **problem)
+{
+    *problem = r->file_problem;
+    return r->file_path;
+}
+
+const struct sink_ops recorder_sink = {
+    .name = "recorder",
+    .put = recorder_put,
+    .barrier = NULL,
+};

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "store/session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/io.h"
+#include "base/paths.h"
+
+#define MAX_SAME_SECOND 1000
+
+struct session {
+    char *path;       /* owned */
+    const char *name; /* borrowed: from path */
+    int lock_fd;      /* owned */
+    bool keep;
+};
+
+/* "20260102-150405", or the same with "-N" behind it for n > 0. */
+static char *
+make_name(int n)
+{
+    time_t now = (time_t)(clock_wall_ms() / 1000);
+    struct tm tm;
+    char date[32];
+
+    localtime_r(&now, &tm);
+    strftime(date, sizeof(date), "%Y%m%d-%H%M%S", &tm);
+    return n == 0 ? xstrdup(date) : xasprintf("%s-%d", date, n + 1);
+}
+
+/* Makes a directory that was not there; its path, or NULL. */
+static char *
+make_dir(const char *parent, struct error *err)
+{
+    for (int n = 0; n < MAX_SAME_SECOND; n++) {
+        AUTO_FREE char *name = make_name(n);
+        AUTO_FREE char *path = paths_join(parent, name);
+
+        if (mkdir(path, 0700) == 0)
+            return take_ptr(&path);
+        if (errno != EEXIST) {
+            err_set_errno(err, ERR_IO, "%s", path);
+            return NULL;
+        }
+    }
+    err_set(err, ERR_IO, "%s: too many sessions in one second", parent);
+    return NULL;
+}
+
+struct session *
+session_new(const char *parent, struct error *err)
+{
+    AUTO_FREE char *path = NULL;
+    AUTO_FREE char *lock = NULL;
+    AUTO_CLOSE int fd = -1;
+    struct session *s = NULL;
+
+    if (io_make_dirs(parent, err) < 0)
+        return NULL;
+    path = make_dir(parent, err);
+    if (path == NULL)
+        return NULL;
+    lock = paths_join(path, "lock");
+    fd = open(lock, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0) {
+        err_set_errno(err, ERR_IO, "%s", lock);
+        rmdir(path);
+        return NULL;
+    }
+    s = xcalloc(1, sizeof(*s));
+    s->path = take_ptr(&path);
+    s->name = paths_base(s->path);
+    s->lock_fd = take_fd(&fd);
+    return s;
+}
+
+void
+session_free(struct session *s)
+{
+    if (s == NULL)
+        return;
+    if (!s->keep) {
+        AUTO_FREE char *lock = paths_join(s->path, "lock");
+
+        unlink(lock);
+        rmdir(s->path);
+    }
+    close(s->lock_fd);
+    free(s->path);
+    free(s);
+}
+
+const char *
+session_path(const struct session *s)
+{
+    return s->path;
+}
+
+const char *
+session_name(const struct session *s)
+{
+    return s->name;
+}
+
+void
+session_keep(struct session *s)
+{
+    s->keep = true;
+}

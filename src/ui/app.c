@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "ui/app.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/agent.h"
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/loop.h"
+#include "base/sbuf.h"
+#include "base/str.h"
+#include "config/config.h"
+#include "load/load.h"
+#include "model/event.h"
+#include "model/sink.h"
+#include "sandbox/sandbox.h"
+#include "term/out.h"
+#include "ui/app_internal.h"
+#include "ui/command.h"
+#include "ui/view.h"
+
+/* ---- ends -----------------------------------------------------------------
+ */
+
+static void
+on_finish(void *ctx)
+{
+    struct app *app = ctx;
+    struct error err = app->err;
+    bool quit = app->quit;
+
+    app->task = NULL;
+    app->state = APP_IDLE;
+    app->command = NULL;
+    memset(&app->err, 0, sizeof(app->err));
+    if (app->done != NULL)
+        app->done(app->ctx, err.code != ERR_NONE ? &err : NULL, quit);
+}
+
+/* Ends the line: from the loop, so that nobody is called back within the call
+   that began it. */
+static void
+finish(struct app *app, const struct error *err, bool quit)
+{
+    if (app->task != NULL)
+        return;
+    if (err != NULL)
+        app->err = *err;
+    app->quit = quit;
+    app->task = loop_defer(app->config.loop, on_finish, app);
+}
+
+static void
+finish_with_error(struct app *app, const struct error *err)
+{
+    view_error(app->config.view, err);
+    finish(app, err, false);
+}
+
+void
+command_done(struct app *app, const struct error *err)
+{
+    if (err != NULL)
+        finish_with_error(app, err);
+    else
+        finish(app, NULL, false);
+}
+
+/* ---- loading --------------------------------------------------------------
+ */
+
+static void
+note_file(struct app *app, const struct event_load *report)
+{
+    struct app_file *f = NULL;
+
+    for (size_t i = 0; i < app->n_files; i++) {
+        if (str_eq(app->files[i].variable, report->variable))
+            f = &app->files[i];
+    }
+    if (f == NULL) {
+        app->files =
+            xreallocarray(app->files, app->n_files + 1, sizeof(*app->files));
+        f = &app->files[app->n_files++];
+        memset(f, 0, sizeof(*f));
+    }
+    free(f->variable);
+    free(f->path);
+    *f = (struct app_file){
+        .variable = xstrdup(report->variable),
+        .path = xstrdup(report->file),
+        .n_rows = report->n_rows,
+        .n_cols = report->n_cols_total,
+        .size_bytes = report->size_bytes,
+    };
+}
+
+static void
+on_loaded(void *ctx, const struct load_result *result, const struct error *err)
+{
+    struct app *app = ctx;
+    struct error bad = {0};
+
+    app->load = NULL;
+    view_status(app->config.view, NULL);
+    if (err != NULL) {
+        finish_with_error(app, err);
+        return;
+    }
+    if (sink_chain_put(
+            app->config.chain,
+            &(struct event){.kind = EVENT_LOAD, .load = result->report},
+            &bad) < 0) {
+        finish_with_error(app, &bad);
+        return;
+    }
+    if (result->note != NULL)
+        view_note(app->config.view, "%s", result->note);
+    note_file(app, result->report);
+    if (app->agent != NULL)
+        agent_tell(app->agent, result->for_model);
+    finish(app, NULL, false);
+}
+
+int
+app_begin_load(struct app *app, const char *path, const char *variable,
+               struct error *err)
+{
+    int64_t limit_ms = app->config.config->cell_seconds * 1000;
+
+    app->load = load_start(app->config.sandbox, path, variable, limit_ms,
+                           on_loaded, app, err);
+    if (app->load == NULL)
+        return -1;
+    view_status(app->config.view, "loading");
+    return 0;
+}
+
+void
+app_load(struct app *app, const char *path, const char *variable)
+{
+    struct error err = {0};
+
+    assert(app->state == APP_IDLE);
+    app->state = APP_LOADING;
+    if (app_begin_load(app, path, variable, &err) < 0)
+        finish_with_error(app, &err);
+}
+
+/* ---- questions ------------------------------------------------------------
+ */
+
+/* Three lines: what is missing, where it goes, what works without it. */
+static void
+explain_key(struct app *app)
+{
+    AUTO_FREE char *path = config_default_path();
+    struct error err = {0};
+
+    error_fill(&err, ERR_AUTH,
+               "there is no key for the Claude API, so no question can be "
+               "answered");
+    view_error(app->config.view, &err);
+    view_note(app->config.view,
+              "put it into %s (two lines: 'model:' and '  api_key: KEY'; "
+              "chmod 600), or set ANTHROPIC_API_KEY",
+              path != NULL ? path : "a file named with --config");
+    view_note(app->config.view,
+              "to see everything work without a key: sandpiper --demo");
+    finish(app, &err, false);
+}
+
+void
+app_turn_done(void *ctx, enum event_outcome outcome, const struct error *err)
+{
+    struct app *app = ctx;
+    struct error why = {0};
+
+    /* The view has shown the error already, with the end of the turn. */
+    if (err != NULL)
+        why = *err;
+    else if (outcome == EVENT_INTERRUPTED)
+        error_fill(&why, ERR_CANCELLED, "interrupted");
+    else if (outcome != EVENT_OK)
+        error_fill(&why, ERR_REMOTE, "there is no answer");
+    finish(app, why.code != ERR_NONE ? &why : NULL, false);
+}
+
+static void
+ask(struct app *app, const char *question)
+{
+    struct error err = {0};
+
+    app->state = APP_ASKING;
+    if (agent_ask(app->agent, question, &err) == 0)
+        return;
+    if (err.code == ERR_AUTH)
+        explain_key(app);
+    else
+        finish_with_error(app, &err);
+}
+
+/* ---- commands -------------------------------------------------------------
+ */
+
+static int
+unknown_command(const char *name, struct error *err)
+{
+    const char *names[64];
+    const char *near = NULL;
+    size_t n = 0;
+
+    for (; n < 64 && command_at(n) != NULL; n++)
+        names[n] = command_at(n)->name;
+    near = str_nearest(name, names, n);
+    if (near != NULL)
+        return err_set(err, ERR_USAGE,
+                       "there is no command ':%s'; the nearest is ':%s'", name,
+                       near);
+    return err_set(err, ERR_USAGE, "there is no command ':%s'; see :help",
+                   name);
+}
+
+static enum command_result
+run_words(struct app *app, char *const *words, size_t n_words,
+          struct error *err)
+{
+    const char *name = words[0] + 1;
+    const struct command *cmd = command_find(name);
+
+    if (cmd == NULL) {
+        unknown_command(name, err);
+        return CMD_ERROR;
+    }
+    if (n_words - 1 < cmd->min_words || n_words - 1 > cmd->max_words) {
+        err_set(err, ERR_USAGE, "usage: :%s%s%s", cmd->name,
+                cmd->arguments[0] != '\0' ? " " : "", cmd->arguments);
+        return CMD_ERROR;
+    }
+    app->command = cmd;
+    return cmd->run(app, words + 1, n_words - 1, err);
+}
+
+static void
+run_command(struct app *app, const char *line)
+{
+    char **words = NULL;
+    size_t n_words = 0;
+    struct error err = {0};
+    enum command_result result = CMD_ERROR;
+
+    app->state = APP_COMMAND;
+    if (command_split(line, &words, &n_words, &err) == 0)
+        result = run_words(app, words, n_words, &err);
+    command_free_words(words, n_words);
+    switch (result) {
+    case CMD_OK:
+        finish(app, NULL, false);
+        break;
+    case CMD_ERROR:
+        finish_with_error(app, &err);
+        break;
+    case CMD_WAIT:
+        break;
+    case CMD_QUIT:
+        finish(app, NULL, true);
+        break;
+    }
+}
+
+/* ---- public ---------------------------------------------------------------
+ */
+
+struct app *
+app_new(const struct app_config *config)
+{
+    struct app *app = xcalloc(1, sizeof(*app));
+
+    app->config = *config;
+    app->save.fd = -1;
+    return app;
+}
+
+void
+app_free(struct app *app)
+{
+    if (app == NULL)
+        return;
+    loop_task_remove(app->task);
+    for (size_t i = 0; i < app->n_files; i++) {
+        free(app->files[i].variable);
+        free(app->files[i].path);
+    }
+    free(app->files);
+    free(app->save.path);
+    free(app->save.name);
+    AUTO_CLOSE int fd = take_fd(&app->save.fd);
+    (void)fd;
+    free(app);
+}
+
+void
+app_set_agent(struct app *app, struct agent *agent)
+{
+    app->agent = agent;
+}
+
+void
+app_on_done(struct app *app, app_done_fn done, void *ctx)
+{
+    app->done = done;
+    app->ctx = ctx;
+}
+
+void
+app_submit(struct app *app, const char *line)
+{
+    AUTO_FREE char *text = str_trim(line);
+
+    assert(app->state == APP_IDLE);
+    if (text[0] == ':') {
+        run_command(app, text);
+        return;
+    }
+    if (text[0] == '\0') {
+        app->state = APP_COMMAND;
+        finish(app, NULL, false);
+        return;
+    }
+    ask(app, text);
+}
+
+bool
+app_is_busy(const struct app *app)
+{
+    return app->state != APP_IDLE;
+}
+
+void
+app_cancel(struct app *app)
+{
+    if (app->load != NULL)
+        load_cancel(app->load);
+    else if (app->state == APP_ASKING)
+        agent_cancel(app->agent);
+    else if (app->command != NULL && app->command->cancel != NULL)
+        app->command->cancel(app);
+}
+
+void
+app_greet(struct app *app)
+{
+    const struct sandbox_caps *caps = sandbox_caps(app->config.sandbox);
+    const char *dot = out_has_unicode(app->config.out) ? "\xC2\xB7" : "-";
+
+    view_note(app->config.view, "sandpiper %s %s %s %s %s sandbox, %s",
+              app->config.version, dot, app->config.config->model, dot,
+              caps->name, caps->has_network ? "with network" : "no network");
+    if (app->config.is_replay)
+        view_note(app->config.view,
+                  "the model's words were written in advance; the code really "
+                  "runs");
+    else
+        view_note(app->config.view,
+                  "Claude gets column names, ranges and whatever a cell prints "
+                  "%s :help",
+                  dot);
+}
+
+int
+app_exit_status(const struct error *err)
+{
+    return err != NULL ? error_exit_status(err->code) : 0;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The state of the app, for the commands.
+ */
+#ifndef UI_APP_INTERNAL_H
+#define UI_APP_INTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "ui/app.h"
+#include "ui/command.h"
+
+struct load;
+struct loop_task;
+struct sandbox_op;
+
+/* A loaded file, for ":files". */
+struct app_file {
+    char *variable; /* owned */
+    char *path;     /* owned */
+    int64_t n_rows;
+    int64_t n_cols;
+    uint64_t size_bytes;
+};
+
+/* ":save" of a table, while it runs. */
+struct app_save {
+    char *path; /* owned; where it goes */
+    char *name; /* owned; inside the workspace */
+    int fd;     /* owned; -1: none */
+    struct error err;
+    struct sandbox_op *op; /* borrowed */
+};
+
+enum app_state { APP_IDLE, APP_COMMAND, APP_LOADING, APP_ASKING };
+
+struct app {
+    struct app_config config;
+    struct agent *agent; /* borrowed */
+    enum app_state state;
+    const struct command *command; /* that waits; or NULL */
+    struct load *load;             /* borrowed: in progress */
+
+    app_done_fn done;
+    void *ctx;
+    struct loop_task *task; /* calls done */
+    struct error err;
+    bool quit;
+
+    struct app_file *files; /* owned */
+    size_t n_files;
+    struct app_save save;
+};
+
+/* Begins to load; ends through app_finish. */
+WARN_UNUSED int app_begin_load(struct app *app, const char *path,
+                               const char *variable, struct error *err);
+
+#endif

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The descriptors of all commands.
+ */
+#ifndef UI_COMMANDS_INTERNAL_H
+#define UI_COMMANDS_INTERNAL_H
+
+#include "ui/command.h"
+
+extern const struct command cmd_load;
+extern const struct command cmd_files;
+extern const struct command cmd_code;
+extern const struct command cmd_save;
+extern const struct command cmd_trace;
+extern const struct command cmd_help;
+extern const struct command cmd_quit;
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "ui/demo_internal.h"
+
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "config/config.h"
+#include "ui/view.h"
+
+static const char *const QUESTIONS[] = {
+    "Which region had the highest revenue? Plot the monthly trend.",
+    "Why is South ahead? Which products make the difference?",
+    "Is anything odd about the data that I should know?",
+};
+
+const char *
+demo_question(size_t i)
+{
+    return i < sizeof(QUESTIONS) / sizeof(QUESTIONS[0]) ? QUESTIONS[i] : NULL;
+}
+
+void
+demo_say_begin(struct view *v)
+{
+    view_note(v, "demonstration: the model's words and code were written in "
+                 "advance and no request leaves this machine; everything else "
+                 "is real: the code runs now, in the sandbox");
+}
+
+void
+demo_say_end(struct view *v)
+{
+    AUTO_FREE char *path = config_default_path();
+
+    view_note(v, "that was the demonstration; to ask your own questions put "
+                 "your key for the Claude API");
+    view_note(v,
+              "into %s, two lines: 'model:' and '  api_key: KEY', then "
+              "chmod 600 it",
+              path != NULL ? path : "a file named with --config");
+    view_note(v, "or set ANTHROPIC_API_KEY; then: sandpiper FILE.csv");
+}

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "ui/oneshot.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/loop.h"
+#include "base/paths.h"
+#include "base/sbuf.h"
+#include "base/str.h"
+#include "base/utf8.h"
+#include "config/config.h"
+#include "sandbox/sandbox.h"
+#include "term/input.h"
+#include "term/out.h"
+#include "term/tty.h"
+#include "ui/app.h"
+#include "ui/demo_internal.h"
+#include "ui/view.h"
+
+#define MAX_LINE_BYTES (4u << 20)
+#define READ_BYTES 65536
+#define PROBE_MS 300
+
+struct oneshot {
+    struct app *app; /* borrowed */
+    struct app_config config;
+    enum oneshot_source source;
+    size_t n_loaded;
+    size_t n_asked; /* questions of -c or of the demonstration */
+
+    struct sbuf input;     /* of standard input, not yet carried out */
+    struct loop_fd *in_fd; /* while more is wanted */
+    bool at_eof;
+    size_t line;
+    char *where; /* owned; "stdin:3: " */
+
+    bool cancelled;
+    bool ended;
+    int status;
+};
+
+static void next(struct oneshot *o);
+
+static void
+end(struct oneshot *o, int status)
+{
+    if (o->ended)
+        return;
+    o->ended = true;
+    o->status = status;
+    loop_fd_remove(o->in_fd);
+    o->in_fd = NULL;
+    if (view_is_drawing(o->config.view))
+        return; /* on_drawn goes on */
+    loop_stop(o->config.loop);
+}
+
+static void
+on_drawn(void *ctx)
+{
+    struct oneshot *o = ctx;
+
+    if (o->ended)
+        loop_stop(o->config.loop);
+}
+
+static void
+on_done(void *ctx, const struct error *err, bool quit)
+{
+    struct oneshot *o = ctx;
+
+    if (o->cancelled)
+        end(o, error_exit_status(ERR_CANCELLED));
+    else if (err != NULL)
+        end(o, app_exit_status(err));
+    else if (quit)
+        end(o, 0);
+    else
+        next(o);
+}
+
+/* ---- lines of standard input ----------------------------------------------
+ */
+
+static void
+on_stdin(void *ctx, int fd, unsigned events)
+{
+    struct oneshot *o = ctx;
+    char buf[READ_BYTES];
+    ssize_t n = read(fd, buf, sizeof(buf));
+
+    (void)events;
+    if (n < 0 && (errno == EINTR || errno == EAGAIN))
+        return;
+    loop_fd_remove(o->in_fd);
+    o->in_fd = NULL;
+    if (n <= 0)
+        o->at_eof = true;
+    else
+        sbuf_add(&o->input, buf, (size_t)n);
+    next(o);
+}
+
+/* Takes one line out of what was read; NULL: more is needed, or the end. */
+static char *
+take_line(struct oneshot *o)
+{
+    const char *lf =
+        o->input.len > 0 ? memchr(o->input.data, '\n', o->input.len) : NULL;
+    size_t len = lf != NULL ? (size_t)(lf - o->input.data) : o->input.len;
+    struct sbuf line;
+
+    if (lf == NULL && (!o->at_eof || o->input.len == 0))
+        return NULL;
+    sbuf_init(&line, MAX_LINE_BYTES * 3);
+    utf8_add_repaired(&line, o->input.data, len);
+    sbuf_drop(&o->input, lf != NULL ? len + 1 : len);
+    o->line++;
+    return sbuf_take(&line);
+}
+
+static void
+next_line(struct oneshot *o)
+{
+    for (;;) {
+        AUTO_FREE char *line = take_line(o);
+
+        if (line == NULL)
+            break;
+        free(o->where);
+        o->where = xasprintf("stdin:%zu: ", o->line);
+        view_set_where(o->config.view, o->where);
+        if (str_blank(line) || line[0] == '#')
+            continue;
+        view_question(o->config.view, line);
+        app_submit(o->app, line);
+        return;
+    }
+    if (!sbuf_ok(&o->input)) {
+        struct error err = {0};
+
+        error_fill(&err, ERR_USAGE, "a line has more than %u bytes",
+                   MAX_LINE_BYTES);
+        view_error(o->config.view, &err);
+        end(o, app_exit_status(&err));
+    } else if (o->at_eof) {
+        end(o, 0);
+    } else if (o->in_fd == NULL) {
+        o->in_fd =
+            loop_add_fd(o->config.loop, STDIN_FILENO, LOOP_READ, on_stdin, o);
+    }
+}
+
+/* ---- what comes next ------------------------------------------------------
+ */
+
+static void
+next_of_demo(struct oneshot *o)
+{
+    const char *question = demo_question(o->n_asked);
+
+    if (question == NULL) {
+        view_gap(o->config.view);
+        demo_say_end(o->config.view);
+        end(o, 0);
+        return;
+    }
+    o->n_asked++;
+    view_question(o->config.view, question);
+    app_submit(o->app, question);
+}
+
+static void
+next(struct oneshot *o)
+{
+    const struct config *c = o->config.config;
+
+    if (o->ended)
+        return;
+    if (o->n_loaded < c->n_files) {
+        app_load(o->app, c->files[o->n_loaded++], NULL);
+        return;
+    }
+    switch (o->source) {
+    case ONESHOT_QUESTION:
+        if (o->n_asked > 0) {
+            end(o, 0);
+            return;
+        }
+        o->n_asked++;
+        app_submit(o->app, c->question);
+        break;
+    case ONESHOT_STDIN:
+        next_line(o);
+        break;
+    case ONESHOT_DEMO:
+        next_of_demo(o);
+        break;
+    }
+}
+
+/* ---- interrupts -----------------------------------------------------------
+ */
+
+static void
+cancel(struct oneshot *o)
+{
+    if (o->cancelled || !app_is_busy(o->app)) {
+        end(o, error_exit_status(ERR_CANCELLED));
+        return;
+    }
+    o->cancelled = true;
+    app_cancel(o->app);
+}
+
+static void
+on_unit(void *ctx, const struct input_unit *unit)
+{
+    if (unit->kind == INPUT_INTERRUPT)
+        cancel(ctx);
+}
+
+static void
+on_resize(void *ctx, int columns, int rows)
+{
+    struct oneshot *o = ctx;
+
+    out_set_size(o->config.out, columns, rows);
+}
+
+static void
+on_caps(void *ctx)
+{
+    struct oneshot *o = ctx;
+
+    view_caps_ready(o->config.view);
+}
+
+static void
+on_gone(void *ctx)
+{
+    end(ctx, 129);
+}
+
+void
+oneshot_cancel(struct oneshot *o)
+{
+    cancel(o);
+}
+
+struct oneshot *
+oneshot_new(struct app *app, const struct app_config *config,
+            enum oneshot_source source, struct error *err)
+{
+    static const struct tty_handlers on = {
+        .on_unit = on_unit,
+        .on_resize = on_resize,
+        .on_caps = on_caps,
+        .on_gone = on_gone,
+    };
+    struct oneshot *o = xcalloc(1, sizeof(*o));
+
+    o->app = app;
+    o->config = *config;
+    o->source = source;
+    sbuf_init(&o->input, MAX_LINE_BYTES);
+    if (config->tty != NULL &&
+        tty_start(config->tty, config->out, &on, o, err) < 0) {
+        oneshot_free(o);
+        return NULL;
+    }
+    app_on_done(app, on_done, o);
+    view_on_drawn(config->view, on_drawn, o);
+    return o;
+}
+
+void
+oneshot_free(struct oneshot *o)
+{
+    if (o == NULL)
+        return;
+    loop_fd_remove(o->in_fd);
+    sbuf_fini(&o->input);
+    free(o->where);
+    free(o);
+}
+
+void
+oneshot_start(struct oneshot *o)
+{
+    if (o->config.tty != NULL)
+        tty_probe(o->config.tty, PROBE_MS);
+    if (o->source == ONESHOT_DEMO) {
+        app_greet(o->app);
+        demo_say_begin(o->config.view);
+    }
+    next(o);
+    /* After a first file has been put, which is then not copied. */
+    sandbox_open(o->config.sandbox);
+}
+
+int
+oneshot_exit_status(const struct oneshot *o)
+{
+    return o->status;
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The state of the view, shared by the stream of events (view.c), pictures
+ * (view_picture.c) and load reports (view_load.c).
+ */
+#ifndef UI_VIEW_INTERNAL_H
+#define UI_VIEW_INTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/sbuf.h"
+#include "model/event.h"
+#include "term/out.h"
+#include "ui/view.h"
+
+struct image;
+struct loop_timer;
+struct output;
+
+/* Who speaks. A blank line stands between two voices. */
+enum voice {
+    VOICE_NONE,
+    VOICE_PERSON,
+    VOICE_OWN,
+    VOICE_MODEL,
+    VOICE_THINKING,
+    VOICE_CODE,
+    VOICE_PROGRAM,
+    VOICE_TABLE,
+    VOICE_LOAD
+};
+
+/* Lines of a cell that are shown as they come, and at its end. */
+#define VIEW_HEAD_LINES 200
+#define VIEW_TAIL_LINES 50
+#define VIEW_TAIL_BYTES (256u << 10)
+
+/* One of the two streams of a running cell. */
+struct view_program {
+    struct out_stream stream;
+    bool open;
+    size_t n_lines;
+    struct sbuf tail; /* what came after the head; the end of it */
+    uint64_t n_tail_lines;
+    uint64_t n_tail_dropped_bytes;
+};
+
+struct view_picture {
+    struct view *view;   /* borrowed */
+    struct image *image; /* borrowed: the work in progress */
+    unsigned place;
+    unsigned char *png; /* owned; until it is begun */
+    size_t len;
+    struct view_picture *next;
+};
+
+struct view {
+    struct view_config config;
+    const char *where;
+    enum voice voice[2]; /* by channel, the last that spoke */
+    bool one_target;     /* both channels end in the same place */
+
+    struct out_stream model;
+    struct out_stream thinking;
+    bool model_open;
+    bool thinking_open;
+    size_t n_model_skipped; /* line ends at the beginning */
+
+    struct view_program program[2]; /* by enum event_stream */
+
+    struct view_picture *pictures; /* owned; in progress or waiting */
+    void (*on_drawn)(void *ctx);
+    void *on_drawn_ctx;
+
+    char *status; /* owned; or NULL */
+    int64_t status_since_ms;
+    struct loop_timer *status_timer;
+};
+
+/* Begins to speak: ends what another voice left open, blank line included. */
+void view_speak(struct view *v, enum out_channel ch, enum voice voice);
+
+/* Where answers and where the rest goes. */
+enum out_channel view_main(const struct view *v);
+enum out_channel view_side(const struct view *v);
+
+/* Shows a picture: keeps its place and begins to draw it. True when it will be
+   drawn; the caption then need not name the path. */
+bool view_picture_show(struct view *v, const struct output *o);
+void view_pictures_free(struct view *v);
+
+/* "… " or "... ", by what the terminal can show. */
+const char *view_ellipsis(const struct view *v);
+const char *view_dot(const struct view *v); /* "· " or "- " */
+const char *view_dash(const struct view *v);
+
+#endif

@@ -1,0 +1,404 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Without a terminal: what goes to stdout, what to stderr, and the status."""
+
+import os
+import signal
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+
+from program import (SANDPIPER, STEP_S, Place, check_no_escape,  # noqa: E402
+                     question, results, wait_until)
+
+import tap  # noqa: E402
+from claude_server import (ClaudeServer, error, gate,  # noqa: E402
+                           hang, mark, reply, text, thinking, tool_use)
+from pty_session import build_env  # noqa: E402
+
+TABLE = ("import pandas as pd\nprint('from the cell')\n"
+         "pd.DataFrame({'region': ['South', 'East'], 'units': [10, 1234]})\n")
+
+
+def run(code):
+    return tool_use("run_python", {"code": code})
+
+
+def start(place, server, *args, stdin=subprocess.PIPE,
+          stdout=subprocess.PIPE):
+    return subprocess.Popen(
+        [SANDPIPER] + list(args), stdin=stdin, stdout=stdout,
+        stderr=subprocess.PIPE, bufsize=0, cwd=place.work, start_new_session=True,
+        env=build_env(place.homes, "xterm-256color", place.env(server)))
+
+
+# ---- the streams ------------------------------------------------------------------
+
+def test_one_question():
+    chart = ("import matplotlib.pyplot as plt\n"
+             "plt.plot([1, 2])\nplt.title('Up')\n")
+    with Place() as place, ClaudeServer([
+            reply([thinking("Weighing it."), text("I will look."),
+                   run(TABLE)]),
+            reply([run(chart)]),
+            reply([text("South has **10** units.\n")])]) as server:
+        place.file("sales.csv")
+        done = place.script(server, "-c", "how many?", "sales.csv")
+        assert done.status == 0, done
+        check_no_escape(done.stdout)
+        check_no_escape(done.stderr)
+        out, err = done.stdout.decode(), done.stderr.decode()
+        for wanted in ("I will look.", "South has **10** units.", "region",
+                       "1,234"):
+            assert wanted in out, (wanted, done)
+            assert wanted == "region" or wanted not in err, (wanted, done)
+        for wanted in ("Weighing it.", "\u2500\u2500 1 python",
+                       "pd.DataFrame", "\u2502 from the cell",
+                       "sales  4 rows", "Up", ".png"):
+            assert wanted in err, (wanted, done)
+            assert wanted not in out, (wanted, done)
+        assert out.endswith("units.\n"), out
+        assert question(server.requests[0]).endswith("how many?")
+
+
+def test_only_the_answer():
+    with Place() as place, ClaudeServer([reply(["It is 42."])]) as server:
+        done = place.script(server, "-c", "what is it?")
+        assert (done.status, done.stdout) == (0, b"It is 42.\n"), done
+
+
+def test_a_short_option_with_its_value():
+    with Place() as place, ClaudeServer([reply(["Yes."])] * 3) as server:
+        for args in (("-cwhat?",), ("--command=what?",),
+                     ("--command", "what?")):
+            done = place.script(server, *args)
+            assert (done.status, done.stdout) == (0, b"Yes.\n"), done
+        assert [question(r) for r in server.requests] == ["what?"] * 3
+
+
+def test_a_terminal_on_one_side_only():
+    """stdout is a pipe: no escape byte, whatever TERM says."""
+    with Place() as place, ClaudeServer([
+            reply([run("print('\\x1b[31mred')\n1/0")]), reply(["Done."])
+            ]) as server:
+        done = place.script(server, "-c", "go", term="xterm-256color")
+        check_no_escape(done.stdout + done.stderr)
+
+
+def test_output_streams_before_the_end():
+    with Place() as place, ClaudeServer([
+            reply([text("The first line.\nHalf", gate("go"), " a line.")])
+            ]) as server:
+        child = start(place, server, "-c", "what?")
+        try:
+            line = child.stdout.readline()
+            assert line == b"The first line.\n", line
+            server.release("go")
+            child.stdin.close()
+            rest = child.stdout.read()
+            assert rest == b"Half a line.\n", rest
+            assert child.wait(STEP_S) == 0
+        finally:
+            child.kill()
+            child.wait()
+            child.stdout.close()
+            child.stderr.close()
+
+
+# ---- lines of stdin ----------------------------------------------------------------
+
+def test_lines():
+    with Place() as place, ClaudeServer([
+            reply([run("x = 1")]), reply(["One."]),
+            reply([run("print('x', x)")]), reply(["Two."])]) as server:
+        place.file("sales.csv")
+        done = place.script(server, stdin="# a remark\n\nfirst question\n"
+                            "   \n:load sales.csv\nsecond question")
+        assert done.status == 0, done
+        assert done.stdout == b"One.\nTwo.\n", done
+        assert "x 1" in results(server.requests[3])[0][0]
+        assert question(server.requests[0]) == "first question"
+        assert question(server.requests[2]).endswith("second question")
+        assert "`sales`" in question(server.requests[2])
+        # The question is repeated beside the code that it led to.
+        assert b"> first question" in done.stderr, done
+
+
+def test_no_line_at_all():
+    for stdin in ("", "\n\n", "# nothing\n"):
+        with Place() as place, ClaudeServer() as server:
+            done = place.script(server, stdin=stdin)
+            assert (done.status, done.stdout) == (0, b""), done
+
+
+def test_quit_stops():
+    with Place() as place, ClaudeServer() as server:
+        done = place.script(server, stdin=":quit\nnever asked\n")
+        assert done.status == 0, done
+
+
+def test_commands_print_to_stdout():
+    with Place() as place, ClaudeServer() as server:
+        done = place.script(server, stdin=":help\n")
+        assert done.status == 0 and b":load" in done.stdout, done
+
+
+def test_where_errors_are():
+    for stdin, line, status in (
+            (":files\n:laod x\nnever\n", 2, 2),
+            ("\n\n:load nowhere.csv\nnever\n", 3, 9),
+            (":code 1\nnever\n", 1, 2),
+            ("# a\n:load 'x\nnever", 2, 2)):
+        with Place() as place, ClaudeServer() as server:
+            done = place.script(server, stdin=stdin)
+            assert done.status == status, (stdin, done)
+            err = done.stderr.decode()
+            assert "stdin:%d: error: " % line in err, (stdin, err)
+            assert "never" not in err, err
+            assert not server.requests
+
+
+def test_it_stops_at_the_first_failed_question():
+    with Place() as place, ClaudeServer([
+            reply(["One."]), error(400, message="no more")]) as server:
+        done = place.script(server, stdin="first\nsecond\nthird\n")
+        assert done.status == 1, done
+        assert done.stdout == b"One.\n", done
+        assert b"stdin:2: error: " in done.stderr, done
+        assert b"no more" in done.stderr, done
+
+
+def test_a_mended_error_is_none():
+    with Place() as place, ClaudeServer([
+            reply([run("1 / 0")]), reply([run("print(1)")]),
+            reply(["Mended."]), reply(["Next."])]) as server:
+        done = place.script(server, stdin="first\nsecond\n")
+        assert done.status == 0, done
+        assert done.stdout == b"Mended.\nNext.\n", done
+        assert b"ZeroDivisionError" in done.stderr, done
+
+
+def test_a_very_long_line():
+    with Place() as place, ClaudeServer([reply(["Long."])]) as server:
+        done = place.script(server, stdin="word " * 100000 + "\n")
+        assert done.status == 0, done.status
+        assert len(question(server.requests[0])) >= 499990
+
+
+def test_too_long_a_line():
+    with Place() as place, ClaudeServer() as server:
+        done = place.script(server, stdin=b"x" * (5 << 20))
+        assert done.status == 2, done.status
+        assert done.stderr.startswith(b"stdin:1: error: "), done
+
+
+def test_a_line_that_is_no_utf8():
+    with Place() as place, ClaudeServer([reply(["What?"])]) as server:
+        done = place.script(server, stdin=b"caf\xe9 \x00 \x1b[31m?\n")
+        assert done.status in (0, 2), done
+        check_no_escape(done.stdout + done.stderr)
+        if not server.requests:
+            server.add()
+            server._next = 1
+
+
+def test_lines_come_one_by_one():
+    """An answer is there before the next question is written."""
+    with Place() as place, ClaudeServer([
+            reply(["One."]), reply(["Two."])]) as server:
+        child = start(place, server)
+        try:
+            child.stdin.write(b"first\n")
+            assert child.stdout.readline() == b"One.\n"
+            child.stdin.write(b"second\n")
+            assert child.stdout.readline() == b"Two.\n"
+            child.stdin.close()
+            assert child.wait(STEP_S) == 0
+        finally:
+            child.kill()
+            child.wait()
+            child.stdout.close()
+            child.stderr.close()
+
+
+def test_a_question_leaves_stdin_alone():
+    with Place() as place, ClaudeServer([reply(["Fine."])]) as server:
+        done = place.script(server, "-c", "hello", stdin=b"ignored\n" * 9000)
+        assert (done.status, done.stdout) == (0, b"Fine.\n"), done
+
+
+def closed(place, server, redirections):
+    """Runs the program with some of its three descriptors closed."""
+    return subprocess.run(
+        ["sh", "-c", '"$0" -c hello %s; echo "status $?"' % redirections,
+         SANDPIPER], env=build_env(place.homes, "dumb", place.env(server)),
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, timeout=STEP_S)
+
+
+def test_closed_descriptors():
+    """Files that the program opens must not take the place of a stream."""
+    for redirections in ("<&-", "2>&-", "<&- 2>&-"):
+        with Place() as place, ClaudeServer([
+                reply([run("print('x')")]), reply(["Fine."])]) as server:
+            child = closed(place, server, redirections)
+            assert child.stdout == b"Fine.\nstatus 0\n", (redirections, child)
+    with Place() as place, ClaudeServer(
+            [reply([run("print('x')")]), reply(["Fine."])],
+            repeat=True) as server:
+        child = closed(place, server, ">&-")
+        for folder, _, names in os.walk(place.dir):
+            for name in names:
+                with open(os.path.join(folder, name), "rb") as data:
+                    assert b"Fine." not in data.read(), name
+    with Place() as place, ClaudeServer() as server:
+        child = subprocess.run(
+            ["sh", "-c", '"$0" <&-; echo "status $?"', SANDPIPER],
+            env=build_env(place.homes, "dumb", place.env(server)),
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=10)
+        assert child.stdout.startswith(b"status "), child
+
+
+# ---- ends ------------------------------------------------------------------------
+
+def test_nobody_reads():
+    """Like `| head -1`: the reader leaves after the first line."""
+    many = "print('x')\n"
+    with Place() as place, ClaudeServer([
+            reply([text("Line one.\n"), run(many)]),
+            reply([text(*["More and more of it.\n"] * 2000)])],
+            repeat=True) as server:
+        child = start(place, server, "-c", "what?")
+        try:
+            assert child.stdout.readline() == b"Line one.\n"
+            child.stdout.close()
+            child.stdin.close()
+            err = child.stderr.read()
+            assert child.wait(STEP_S) == 141, (child.returncode, err)
+        finally:
+            child.kill()
+            child.wait()
+            child.stderr.close()
+
+
+def test_nobody_reads_stderr():
+    with Place() as place, ClaudeServer([
+            reply([run("print('x' * 100000)")]), reply(["Fine."])],
+            repeat=True) as server:
+        child = start(place, server, "-c", "what?")
+        try:
+            child.stderr.close()
+            child.stdin.close()
+            out = child.stdout.read()
+            assert child.wait(STEP_S) in (0, 141), child.returncode
+            if child.returncode == 0:
+                assert out == b"Fine.\n", out
+        finally:
+            child.kill()
+            child.wait()
+            child.stdout.close()
+
+
+def test_a_full_device():
+    with Place() as place, ClaudeServer([
+            reply(["An answer."])]) as server, open("/dev/full", "wb") as out:
+        child = start(place, server, "-c", "what?", stdout=out)
+        _, err = child.communicate(timeout=STEP_S)
+        assert child.returncode != 0, err
+
+
+def test_interrupted_in_a_cell():
+    code = "print('on')\nwhile True: pass\n"
+    with Place() as place, ClaudeServer([reply([run(code)])]) as server:
+        is_interrupted(place, server, b"on")
+
+
+def test_interrupted_in_a_reply():
+    with Place() as place, ClaudeServer([
+            reply([text("Half a word", mark("there"), hang())])]) as server:
+        is_interrupted(place, server)
+        server.requests[0].wait_closed(STEP_S)
+
+
+def test_interrupted_in_a_wait():
+    with Place() as place, ClaudeServer([
+            error(529, headers={"retry-after": "50"})]) as server:
+        is_interrupted(place, server, b"attempt 2")
+
+
+def is_interrupted(place, server, sign=None):
+    """SIGINT, as a shell sends it to everything in the foreground."""
+    child = start(place, server, "-c", "what?")
+    try:
+        child.stdin.close()
+        if sign:
+            while True:
+                line = child.stderr.readline()
+                assert line, "it has ended"
+                if line.strip(b"\xe2\x94\x82 \n") == sign or (
+                        b" " in sign and sign in line):
+                    break
+        else:
+            server.wait_reached("there", STEP_S)
+        os.killpg(child.pid, signal.SIGINT)
+        assert child.wait(10) == 130, child.returncode
+        wait_until(lambda: not group(child.pid), "processes are left")
+    finally:
+        child.kill()
+        child.wait()
+        child.stdout.close()
+        child.stderr.close()
+
+
+def group(pgid):
+    """The live processes of a session."""
+    found = []
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open("/proc/%s/stat" % name, "rb") as stat:
+                fields = stat.read().rsplit(b")", 1)[1].split()
+        except OSError:
+            continue
+        if int(fields[3]) == pgid and fields[0] not in b"ZX":
+            found.append(int(name))
+    return found
+
+
+def test_terminated():
+    with Place() as place, ClaudeServer([
+            reply([run("print('on')\nwhile True: pass\n")])]) as server:
+        child = start(place, server, "-c", "what?")
+        try:
+            child.stdin.close()
+            while b"\xe2\x94\x82 on" not in child.stderr.readline():
+                pass
+            child.terminate()
+            assert child.wait(10) == 143, child.returncode
+            wait_until(lambda: not group(child.pid), "processes are left")
+        finally:
+            child.kill()
+            child.wait()
+            child.stdout.close()
+            child.stderr.close()
+
+
+def test_no_sandbox():
+    """The question fails, no code runs, and loading says the same."""
+    with Place() as place, ClaudeServer([
+            reply([run("print('unprotected')")])]) as server:
+        place.file("sales.csv")
+        place.config("sandbox:\n  bwrap: /nowhere/bwrap\n")
+        done = place.script(server, "-c", "what?")
+        assert done.status == 7, done
+        assert b"\xe2\x94\x82 unprotected" not in done.stderr, done
+        done = place.script(server, "-c", "what?", "sales.csv")
+        assert done.status == 7, done
+        assert done.stderr.count(b"error: ") == 1, done
+
+
+if __name__ == "__main__":
+    tap.main(globals())

@@ -1,0 +1,554 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Opens the local sandbox and runs what it is told, for tests in Python and for
+ * measuring. Requests are JSON lines on standard input, or cells as arguments;
+ * what happens is written as JSON lines to standard output.
+ *
+ *     sandbox_driver [OPTION=VALUE...] [--] [CODE...]
+ *
+ * Options: bwrap python parent put (PATH or PATH:NAME, before the start)
+ * memory output workspace processes timeout_ms terminal=1 uid
+ *
+ * Requests: {"op":"cell","code":S,"timeout_ms":N,"silent":B,"number":N}
+ *           {"op":"put","path":S,"name":S,"offset":N,"limit":N}
+ *           {"op":"list"} {"op":"get","name":S,"path":S,"limit":N}
+ *           {"op":"loaded","path":S,"name":S,"variable":S,"setup":S}
+ *           {"op":"interrupt"} (the running cell) {"op":"quit"}
+ */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/io.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "base/paths.h"
+#include "base/sbuf.h"
+#include "base/str.h"
+#include "model/output.h"
+#include "model/table.h"
+#include "sandbox/local.h"
+#include "sandbox/sandbox.h"
+
+#define MAX_LINE (64u << 20)
+
+struct driver {
+    struct loop *loop;
+    struct sandbox *sb;
+    struct loop_fd *input;
+    struct sbuf lines;
+    struct sandbox_op *cell; /* the one that an interrupt means */
+    int64_t start_us;
+    int64_t timeout_ms;
+    int n_open; /* operations that have not ended */
+    int n_cells;
+    bool end_of_input;
+    bool failed;
+};
+
+struct job {
+    struct driver *d;
+    struct sandbox_op *op;
+    int fd;
+    char *name; /* owned */
+};
+
+static void
+begin(const struct driver *d, struct sbuf *sb, const char *event)
+{
+    sbuf_init(sb, MAX_LINE);
+    sbuf_add_char(sb, '{');
+    json_add_member_str(sb, "event", event);
+    json_add_key(sb, "t");
+    sbuf_addf(sb, "%.3f", (double)(clock_now_us() - d->start_us) / 1000);
+}
+
+static void
+finish(struct sbuf *sb)
+{
+    sbuf_add_str(sb, "}\n");
+    fwrite(sb->data, 1, sb->len, stdout);
+    fflush(stdout);
+    sbuf_fini(sb);
+}
+
+static const char *
+end_name(enum sandbox_end end)
+{
+    switch (end) {
+    case SANDBOX_DONE:
+        return "done";
+    case SANDBOX_ERROR:
+        return "error";
+    case SANDBOX_LOST:
+        return "lost";
+    case SANDBOX_RESTARTED:
+        return "restarted";
+    }
+    return "";
+}
+
+static void
+add_err(struct sbuf *sb, const struct error *err)
+{
+    if (err == NULL)
+        return;
+    json_add_member_str(sb, "code", error_code_name(err->code));
+    json_add_member_str(sb, "message", err->msg);
+}
+
+static void
+one_less(struct driver *d)
+{
+    d->n_open--;
+    if (d->n_open == 0 && d->end_of_input)
+        loop_stop(d->loop);
+}
+
+static void
+on_open(void *ctx, enum sandbox_end end, const struct error *err)
+{
+    struct driver *d = ctx;
+    struct sbuf sb;
+
+    begin(d, &sb, "open");
+    json_add_member_str(&sb, "end", end_name(end));
+    add_err(&sb, err);
+    finish(&sb);
+    d->failed |= end != SANDBOX_DONE;
+    if (end != SANDBOX_DONE && d->n_open == 0 && d->end_of_input)
+        loop_stop(d->loop);
+}
+
+static void
+on_progress(void *ctx, const char *what)
+{
+    struct driver *d = ctx;
+    struct sbuf sb;
+
+    begin(d, &sb, "progress");
+    json_add_member_str(&sb, "text", what);
+    finish(&sb);
+}
+
+static void
+on_bytes(void *ctx, enum event_stream stream, const char *data, size_t len)
+{
+    struct job *job = ctx;
+    struct sbuf sb;
+
+    begin(job->d, &sb, "bytes");
+    json_add_member_str(&sb, "stream",
+                        stream == EVENT_STDOUT ? "stdout" : "stderr");
+    json_add_member_int(&sb, "len", (int64_t)len);
+    json_add_key(&sb, "text");
+    json_add_string(&sb, data, len);
+    finish(&sb);
+}
+
+static void
+add_table(struct sbuf *sb, const struct table *t)
+{
+    json_add_key(sb, "table");
+    sbuf_add_char(sb, '{');
+    json_add_member_int(sb, "rows", t->n_rows_total);
+    json_add_member_int(sb, "cols", t->n_cols_total);
+    json_add_member_int(sb, "head", (int64_t)t->n_head);
+    json_add_member_int(sb, "tail", (int64_t)t->n_tail);
+    json_add_member_int(sb, "n_index", (int64_t)t->n_index);
+    json_add_key(sb, "columns");
+    sbuf_add_char(sb, '[');
+    for (size_t i = 0; i < t->n_columns; i++) {
+        if (i > 0)
+            sbuf_add_char(sb, ',');
+        json_add_str(sb, t->columns[i].name);
+    }
+    sbuf_add_char(sb, ']');
+    json_add_key(sb, "cells");
+    sbuf_add_char(sb, '[');
+    for (size_t i = 0; i < (t->n_head + t->n_tail) * t->n_columns; i++) {
+        if (i > 0)
+            sbuf_add_char(sb, ',');
+        json_add_str(sb, t->cells[i].text);
+    }
+    sbuf_add_str(sb, "]}");
+}
+
+static void
+on_output(void *ctx, const struct output *out)
+{
+    struct job *job = ctx;
+    struct sbuf sb;
+
+    begin(job->d, &sb, "output");
+    json_add_member_bool(&sb, "result", out->is_result);
+    json_add_member_int(&sb, "index", out->index);
+    json_add_member_str(&sb, "text", out->text);
+    if (out->table != NULL)
+        add_table(&sb, out->table);
+    json_add_member_int(&sb, "png", (int64_t)out->png_len);
+    json_add_member_int(&sb, "width", out->width_px);
+    json_add_member_int(&sb, "height", out->height_px);
+    json_add_member_str(&sb, "title", out->title);
+    json_add_member_str(&sb, "what", out->what);
+    finish(&sb);
+}
+
+static void
+on_note(void *ctx, const char *kind, const char *text)
+{
+    struct job *job = ctx;
+    struct sbuf sb;
+
+    begin(job->d, &sb, "note");
+    json_add_member_str(&sb, "kind", kind);
+    json_add_member_str(&sb, "text", text);
+    finish(&sb);
+}
+
+static void
+free_job(struct job *job)
+{
+    struct driver *d = job->d;
+
+    if (d->cell == job->op)
+        d->cell = NULL;
+    if (job->fd >= 0)
+        close(job->fd);
+    free(job->name);
+    free(job);
+    one_less(d);
+}
+
+static void
+on_cell_done(void *ctx, enum sandbox_end end,
+             const struct sandbox_outcome *outcome, const struct error *err)
+{
+    struct job *job = ctx;
+    struct sbuf sb;
+
+    begin(job->d, &sb, "cell");
+    json_add_member_str(&sb, "end", end_name(end));
+    if (outcome != NULL) {
+        json_add_member_str(&sb, "outcome",
+                            event_outcome_name(outcome->outcome));
+        json_add_member_int(&sb, "ms", outcome->duration_ms);
+        json_add_member_str(&sb, "error", outcome->error_name);
+        json_add_member_str(&sb, "value", outcome->error_value);
+        json_add_member_str(&sb, "traceback", outcome->traceback);
+        json_add_member_str(&sb, "hint", outcome->hint);
+        json_add_member_str(&sb, "reason", outcome->reason);
+        json_add_member_bool(&sb, "lost", outcome->variables_lost);
+        json_add_member_int(&sb, "dropped", outcome->output_dropped_bytes);
+    }
+    add_err(&sb, err);
+    finish(&sb);
+    free_job(job);
+}
+
+static void
+on_done(void *ctx, enum sandbox_end end, const struct error *err)
+{
+    struct job *job = ctx;
+    struct sbuf sb;
+
+    begin(job->d, &sb, "op");
+    json_add_member_str(&sb, "name", job->name);
+    json_add_member_str(&sb, "end", end_name(end));
+    add_err(&sb, err);
+    finish(&sb);
+    free_job(job);
+}
+
+static void
+on_copy(void *ctx, uint64_t done_bytes, uint64_t total_bytes)
+{
+    struct job *job = ctx;
+    struct sbuf sb;
+
+    begin(job->d, &sb, "copy");
+    json_add_member_int(&sb, "done", (int64_t)done_bytes);
+    json_add_member_int(&sb, "total", (int64_t)total_bytes);
+    finish(&sb);
+}
+
+static void
+on_list(void *ctx, const struct sandbox_list *list, const struct error *err)
+{
+    struct job *job = ctx;
+    struct sbuf sb;
+
+    begin(job->d, &sb, "list");
+    add_err(&sb, err);
+    if (list != NULL) {
+        json_add_member_int(&sb, "left_out", (int64_t)list->n_left_out);
+        json_add_key(&sb, "files");
+        sbuf_add_char(&sb, '[');
+        for (size_t i = 0; i < list->n_files; i++) {
+            sbuf_add_str(&sb, i > 0 ? ",{" : "{");
+            json_add_member_str(&sb, "name", list->files[i].name);
+            json_add_member_int(&sb, "size",
+                                (int64_t)list->files[i].size_bytes);
+            json_add_member_str(&sb, "refused", list->files[i].refused);
+            sbuf_add_char(&sb, '}');
+        }
+        sbuf_add_char(&sb, ']');
+    }
+    finish(&sb);
+    free_job(job);
+}
+
+static struct job *
+new_job(struct driver *d, const char *name)
+{
+    struct job *job = xcalloc(1, sizeof(*job));
+
+    job->d = d;
+    job->fd = -1;
+    job->name = xstrdup(name);
+    d->n_open++;
+    return job;
+}
+
+static void
+run_cell(struct driver *d, const char *code, int64_t timeout_ms, bool silent,
+         int number)
+{
+    static const struct sandbox_cell_handlers handlers = {
+        .on_bytes = on_bytes,
+        .on_output = on_output,
+        .on_note = on_note,
+        .on_done = on_cell_done,
+    };
+    struct sandbox_cell cell = {
+        .code = code,
+        .code_len = strlen(code),
+        .timeout_ms = timeout_ms,
+        .silent = silent,
+        .number = number,
+    };
+    struct job *job = new_job(d, "cell");
+
+    job->op = sandbox_run_cell(d->sb, &cell, &handlers, job);
+    d->cell = job->op;
+}
+
+static void
+put(struct driver *d, const char *path, const char *name, int64_t offset,
+    int64_t limit)
+{
+    struct job *job = new_job(d, "put");
+    struct sandbox_put p = {
+        .path = path,
+        .name = name != NULL ? name : paths_base(path),
+        .offset = offset,
+        .limit = limit,
+    };
+
+    job->fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    p.fd = job->fd;
+    job->op = sandbox_put(d->sb, &p, on_copy, on_done, job);
+}
+
+static void
+get(struct driver *d, const char *name, const char *path, int64_t limit)
+{
+    struct job *job = new_job(d, "get");
+
+    job->fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    job->op = sandbox_get(d->sb, name, job->fd, 0, limit, on_done, job);
+}
+
+static void
+handle_request(struct driver *d, const char *line, size_t len)
+{
+    struct error err = {0};
+    AUTO_JSON struct cJSON *r = json_parse(line, len, 0, &err);
+    const char *op = json_string(r, "op");
+    const char *path = json_string(r, "path");
+    const char *name = json_string(r, "name");
+
+    if (str_eq(op, "cell") && json_string(r, "code") != NULL) {
+        run_cell(d, json_string(r, "code"),
+                 json_int(r, "timeout_ms", d->timeout_ms),
+                 json_bool(r, "silent", false),
+                 (int)json_int(r, "number", ++d->n_cells));
+    } else if (str_eq(op, "put") && path != NULL) {
+        put(d, path, name, json_int(r, "offset", 0), json_int(r, "limit", -1));
+    } else if (str_eq(op, "list")) {
+        struct job *job = new_job(d, "list");
+
+        job->op = sandbox_list_files(d->sb, on_list, job);
+    } else if (str_eq(op, "get") && path != NULL && name != NULL) {
+        get(d, name, path, json_int(r, "limit", -1));
+    } else if (str_eq(op, "loaded")) {
+        sandbox_add_loaded(d->sb, path, name, json_string(r, "variable"),
+                           json_string(r, "setup"));
+    } else if (str_eq(op, "interrupt")) {
+        if (d->cell != NULL)
+            sandbox_cancel(d->cell);
+    } else if (str_eq(op, "quit")) {
+        loop_stop(d->loop);
+    } else {
+        fprintf(stderr, "sandbox_driver: bad request: %.*s\n", (int)len, line);
+        d->failed = true;
+        loop_stop(d->loop);
+    }
+}
+
+static void
+on_input(void *ctx, int fd, unsigned events)
+{
+    struct driver *d = ctx;
+    char chunk[65536];
+    ssize_t n = read(fd, chunk, sizeof(chunk));
+    char *feed;
+
+    (void)events;
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n <= 0) {
+        loop_fd_remove(d->input);
+        d->input = NULL;
+        d->end_of_input = true;
+        if (d->n_open == 0)
+            loop_stop(d->loop);
+        return;
+    }
+    sbuf_add(&d->lines, chunk, (size_t)n);
+    for (feed = strchr(d->lines.data, '\n'); feed != NULL;
+         feed = strchr(d->lines.data, '\n')) {
+        size_t len = (size_t)(feed - d->lines.data);
+
+        if (len > 0)
+            handle_request(d, d->lines.data, len);
+        sbuf_drop(&d->lines, len + 1);
+    }
+}
+
+static bool
+take_option(const char *arg, const char *name, const char **value)
+{
+    size_t len = strlen(name);
+
+    if (strncmp(arg, name, len) != 0 || arg[len] != '=')
+        return false;
+    *value = arg + len + 1;
+    return true;
+}
+
+static int64_t
+number(const char *text)
+{
+    struct error err = {0};
+    int64_t n = 0;
+
+    if (str_to_int(text, -1, INT64_MAX, &n, &err) < 0) {
+        fprintf(stderr, "sandbox_driver: %s\n", err.msg);
+        exit(2);
+    }
+    return n;
+}
+
+static void
+put_early(struct driver *d, const char *value)
+{
+    const char *colon = strchr(value, ':');
+    AUTO_FREE char *path = NULL;
+
+    if (colon == NULL) {
+        put(d, value, NULL, 0, -1);
+        return;
+    }
+    path = xstrndup(value, (size_t)(colon - value));
+    put(d, path, colon + 1, 0, -1);
+}
+
+int
+main(int argc, char **argv)
+{
+    struct driver d = {.start_us = clock_now_us(), .timeout_ms = -1};
+    struct local_config config = {0};
+    struct sandbox_limits limits = {0};
+    struct error err = {0};
+    int first = 1;
+
+    for (; first < argc; first++) {
+        const char *arg = argv[first];
+        const char *v;
+
+        if (strcmp(arg, "--") == 0) {
+            first++;
+            break;
+        }
+        if (take_option(arg, "bwrap", &v))
+            config.bwrap = v;
+        else if (take_option(arg, "python", &v))
+            config.python = v;
+        else if (take_option(arg, "parent", &v))
+            config.parent_dir = v;
+        else if (take_option(arg, "memory", &v))
+            limits.memory_bytes = (uint64_t)number(v);
+        else if (take_option(arg, "output", &v))
+            limits.output_bytes = (uint64_t)number(v);
+        else if (take_option(arg, "workspace", &v))
+            limits.workspace_bytes = (uint64_t)number(v);
+        else if (take_option(arg, "processes", &v))
+            limits.processes = (int)number(v);
+        else if (take_option(arg, "timeout_ms", &v))
+            d.timeout_ms = number(v);
+        else if (take_option(arg, "terminal", &v))
+            config.on_terminal = number(v) != 0;
+        else if (take_option(arg, "uid", &v)) {
+            config.drop_uid_set = true;
+            config.drop_uid = (uid_t)number(v);
+        } else if (!take_option(arg, "put", &v) && !take_option(arg, "log", &v))
+            break;
+        else if (take_option(arg, "log", &v) &&
+                 log_open(v, LOG_LEVEL_DBG, &err) < 0)
+            return 2;
+    }
+    d.loop = loop_new(&err);
+    if (d.loop == NULL) {
+        fprintf(stderr, "sandbox_driver: %s\n", err.msg);
+        return 2;
+    }
+    sbuf_init(&d.lines, MAX_LINE);
+    d.sb = sandbox_new(d.loop, local_new(d.loop, &config, &limits), &limits);
+    sandbox_on_open(d.sb, on_open, &d);
+    sandbox_on_progress(d.sb, on_progress, &d);
+    for (int i = 1; i < first; i++) {
+        const char *v;
+
+        if (take_option(argv[i], "put", &v))
+            put_early(&d, v);
+    }
+    sandbox_open(d.sb);
+    for (int i = first; i < argc; i++)
+        run_cell(&d, argv[i], d.timeout_ms, false, ++d.n_cells);
+    if (first < argc) {
+        d.end_of_input = true;
+    } else {
+        if (io_set_nonblock(0, &err) < 0)
+            return 2;
+        d.input = loop_add_fd(d.loop, 0, LOOP_READ, on_input, &d);
+    }
+    loop_run(d.loop);
+    loop_fd_remove(d.input);
+    sandbox_free(d.sb);
+    loop_free(d.loop);
+    sbuf_fini(&d.lines);
+    log_close();
+    return d.failed ? 1 : 0;
+}

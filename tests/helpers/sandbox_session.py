@@ -1,0 +1,335 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Drives a sandbox through sandbox_driver, for tests of the back end alone.
+
+    with Sandbox("put=/tmp/x.csv") as sb:
+        r = sb.cell("print(1)")
+        r.stdout, r.stderr, r.outcome, r.outputs, r.notes, r.error, ...
+        sb.attack("ACCESS...")       # runs with PRELUDE; returns report(...)'s
+        sb.list()                    # {name: file}, and sb.left_out
+        sb.get("chart.png")          # (end, message, bytes)
+        sb.descendants()
+
+The driver is SANDBOX_DRIVER, else tests/helpers/sandbox_driver in the build
+tree. sb.events holds all that it said; nothing is waited for by sleeping.
+"""
+
+import ctypes
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+PR_SET_CHILD_SUBREAPER = 36
+
+
+def driver_path():
+    if os.environ.get("SANDBOX_DRIVER"):
+        return os.path.abspath(os.environ["SANDBOX_DRIVER"])
+    build = os.environ.get("abs_top_builddir", ".")
+    return os.path.abspath(os.path.join(build, "tests", "helpers",
+                                        "sandbox_driver"))
+
+
+def process_table():
+    """pid -> (parent, state, session) of every process."""
+    table = {}
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open("/proc/%s/stat" % name, "rb") as stat:
+                fields = stat.read().rsplit(b")", 1)[1].split()
+        except OSError:
+            continue
+        table[int(name)] = (int(fields[1]), fields[0].decode(),
+                            int(fields[3]))
+    return table
+
+
+def descendants_of(pid):
+    """Live processes below pid, without pid itself."""
+    table = process_table()
+    found = {pid}
+    grew = True
+    while grew:
+        more = {p for p, (parent, _, _) in table.items()
+                if parent in found} - found
+        found |= more
+        grew = bool(more)
+    return sorted(p for p in found - {pid} if table[p][1] not in "ZX")
+
+
+def wait_until(ready, timeout, what, step=0.01):
+    """Polls what gives no event (the process table); the true value."""
+    deadline = time.monotonic() + timeout
+    while True:
+        value = ready()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError("%s: not within %g s" % (what, timeout))
+        select.select([], [], [], step)
+
+
+# Helpers for cells that attack. An attack says what it got: report(name,
+# value) lines are collected by Sandbox.attack().
+PRELUDE = r'''
+import ctypes, errno, json, os, platform, signal, stat, sys
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.syscall.restype = ctypes.c_long
+def report(name, value):
+    sys.stdout.write("\n@@" + json.dumps([name, value]) + "\n")
+    sys.stdout.flush()
+def code_of(number):
+    return errno.errorcode.get(number, str(number))
+def outcome(function, *args):
+    """The name of the error, or "ok: VALUE"."""
+    try:
+        value = function(*args)
+    except OSError as exc:
+        return code_of(exc.errno) if (exc.errno or 0) > 0 \
+            else type(exc).__name__
+    except Exception as exc:
+        return type(exc).__name__
+    return "ok: %r" % (value,)
+def call(number, *args):
+    """A raw system call in a child of its own: the sandbox goes on whatever
+    it does. Returns the name of the error, "ok", or "signal N"."""
+    r, w = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        ctypes.set_errno(0)
+        words = [ctypes.c_long(a) if isinstance(a, int) else a for a in args]
+        value = _libc.syscall(ctypes.c_long(number), *words)
+        text = "ok" if value != -1 else code_of(ctypes.get_errno())
+        os.write(w, text.encode())
+        os._exit(0)
+    os.close(w)
+    text = os.read(r, 100).decode()
+    os.close(r)
+    _, status = os.waitpid(pid, 0)
+    if os.WIFSIGNALED(status):
+        return "signal %d" % os.WTERMSIG(status)
+    return text
+X86 = platform.machine() == "x86_64"
+NR = dict(
+    socket=(41, 198), socketpair=(53, 199), clone=(56, 220),
+    ptrace=(101, 117), unshare=(272, 97), setns=(308, 268),
+    clone3=(435, 435), mount=(165, 40), umount2=(166, 39),
+    pivot_root=(155, 41), chroot=(161, 51), open_tree=(428, 428),
+    move_mount=(429, 429), fsopen=(430, 430), fsmount=(432, 432),
+    fspick=(433, 433), mount_setattr=(442, 442), bpf=(321, 280),
+    perf_event_open=(298, 241), add_key=(248, 217), request_key=(249, 218),
+    keyctl=(250, 219), io_uring_setup=(425, 425), io_uring_enter=(426, 426),
+    io_uring_register=(427, 427), userfaultfd=(323, 282),
+    vmsplice=(278, 75), memfd_create=(319, 279), memfd_secret=(447, 447),
+    name_to_handle_at=(303, 264), open_by_handle_at=(304, 265),
+    fanotify_init=(300, 262), inotify_init1=(294, 26),
+    process_vm_readv=(310, 270), process_vm_writev=(311, 271),
+    pidfd_getfd=(438, 438), kcmp=(312, 272), init_module=(175, 105),
+    finit_module=(313, 273), delete_module=(176, 106), kexec_load=(246, 104),
+    reboot=(169, 142), swapon=(167, 224), swapoff=(168, 225),
+    syslog=(103, 116), acct=(163, 89), settimeofday=(164, 170),
+    clock_settime=(227, 112), sethostname=(170, 161),
+    setdomainname=(171, 162), seccomp=(317, 277), personality=(135, 92),
+    shmget=(29, 194), msgget=(68, 186), semget=(64, 190), mq_open=(240, 180),
+    openat2=(437, 437), mknodat=(259, 33), quotactl=(179, 60))
+def nr(name):
+    return NR[name][0 if X86 else 1]
+'''
+
+
+class Cell:
+    """What one run_cell gave."""
+
+    def __init__(self):
+        self.stdout = ""
+        self.stderr = ""
+        self.outputs = []
+        self.notes = []
+        self.end = None
+
+    def __repr__(self):
+        return "Cell(%s)" % json.dumps(self.__dict__, default=str)[:3000]
+
+    @property
+    def text(self):
+        return self.stdout + self.stderr
+
+
+class Sandbox:
+    def __init__(self, *options, env=None, prefix=(), timeout=30, uid=None):
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        self.timeout = timeout
+        self.dir = tempfile.mkdtemp(prefix="sb-")
+        self.parent = os.path.join(self.dir, "parent")
+        os.mkdir(self.parent, 0o711)
+        os.chmod(self.dir, 0o711)
+        self.events = []
+        self._buffer = b""
+        self._cells = 0
+        self.left_out = 0
+        full = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8",
+                "HOME": self.dir, "TMPDIR": self.dir}
+        for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS"):
+            if name in os.environ:
+                full[name] = os.environ[name]
+        full.update(env or {})
+        argv = list(prefix) + [driver_path()] + \
+            ["parent=" + self.parent] + list(options)
+        if uid is not None:
+            argv = ["setpriv", "--reuid", str(uid), "--regid", str(uid),
+                    "--clear-groups", "--"] + argv
+            os.chown(self.parent, uid, uid)
+        self.process = subprocess.Popen(
+            argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=full,
+            start_new_session=True)
+        os.set_blocking(self.process.stdout.fileno(), False)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, value, trace):
+        self.close()
+
+    def descendants(self):
+        return descendants_of(self.process.pid)
+
+    def close(self):
+        below = self.descendants()
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        for pid in below:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except OSError:
+                pass
+        self.process.stdin.close()
+        self.process.stdout.close()
+        wait_until(lambda: not self._reap(below), 10, "the sandbox ends")
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+    @staticmethod
+    def _reap(pids):
+        """Which of pids still run; orphans of ours are collected."""
+        left = []
+        for pid in pids:
+            try:
+                os.waitpid(pid, os.WNOHANG)
+            except OSError:
+                pass
+            if process_table().get(pid, (0, "X", 0))[1] not in "ZX":
+                left.append(pid)
+        return left
+
+    # -- talking --
+
+    def request(self, **fields):
+        self.process.stdin.write(json.dumps(fields).encode() + b"\n")
+        self.process.stdin.flush()
+
+    def next_event(self, timeout):
+        deadline = time.monotonic() + timeout
+        while b"\n" not in self._buffer:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise AssertionError("the driver is silent; last: %s"
+                                     % self.events[-5:])
+            if not select.select([self.process.stdout], [], [], left)[0]:
+                continue
+            data = os.read(self.process.stdout.fileno(), 1 << 20)
+            if not data:
+                raise AssertionError("the driver ended with %s; last: %s" % (
+                    self.process.wait(), self.events[-5:]))
+            self._buffer += data
+        line, self._buffer = self._buffer.split(b"\n", 1)
+        event = json.loads(line.decode("utf-8"))
+        self.events.append(event)
+        return event
+
+    def wait(self, kind, timeout=None, **fields):
+        """The next event of that kind."""
+        deadline = time.monotonic() + (timeout or self.timeout)
+        while True:
+            event = self.next_event(max(0.01, deadline - time.monotonic()))
+            if event["event"] == kind and all(
+                    event.get(k) == v for k, v in fields.items()):
+                return event
+
+    def opened(self):
+        for event in self.events:
+            if event["event"] == "open":
+                return event
+        return self.wait("open")
+
+    def start_cell(self, code, timeout_ms=None, silent=False):
+        fields = {"op": "cell", "code": code, "silent": silent}
+        if timeout_ms is not None:
+            fields["timeout_ms"] = timeout_ms
+        self.request(**fields)
+
+    def finish_cell(self, timeout=None):
+        cell = Cell()
+        deadline = time.monotonic() + (timeout or self.timeout)
+        while True:
+            event = self.next_event(max(0.01, deadline - time.monotonic()))
+            kind = event["event"]
+            if kind == "bytes" and event["stream"] == "stdout":
+                cell.stdout += event["text"]
+            elif kind == "bytes":
+                cell.stderr += event["text"]
+            elif kind == "output":
+                cell.outputs.append(event)
+            elif kind == "note":
+                cell.notes.append(event)
+            elif kind == "cell":
+                cell.__dict__.update(event)
+                return cell
+
+    def cell(self, code, timeout_ms=None, timeout=None, silent=False):
+        self.start_cell(code, timeout_ms, silent)
+        return self.finish_cell(timeout)
+
+    def interrupt(self):
+        self.request(op="interrupt")
+
+    def attack(self, code, **more):
+        """Runs an attack; the dictionary of what it reported."""
+        cell = self.cell(PRELUDE + code, **more)
+        assert cell.end in ("done", "restarted"), cell
+        assert getattr(cell, "outcome", None) == "ok", cell
+        found = {}
+        for line in cell.stdout.split("\n"):
+            if line.startswith("@@"):
+                name, value = json.loads(line[2:])
+                found[name] = value
+        assert found, "the attack reported nothing: %r" % cell
+        return found
+
+    # -- files --
+
+    def list(self):
+        self.request(op="list")
+        event = self.wait("list")
+        self.left_out = event.get("left_out", 0)
+        return {f["name"]: f for f in event["files"]}
+
+    def get(self, name, limit=50 << 20):
+        path = os.path.join(self.dir, "got")
+        self.request(op="get", name=name, path=path, limit=limit)
+        event = self.wait("op", name="get")
+        with open(path, "rb") as f:
+            data = f.read()
+        os.unlink(path)
+        return event["end"], event.get("message") or "", data
+
+    def workspace(self):
+        """The workspace's directory on this side."""
+        names = os.listdir(self.parent)
+        assert len(names) == 1, names
+        return os.path.join(self.parent, names[0], "workspace")

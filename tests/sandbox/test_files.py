@@ -1,0 +1,245 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What cells leave in the workspace, seen and fetched from outside."""
+
+import os
+import socket
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "helpers"))
+
+import tap  # noqa: E402
+from sandbox_session import Sandbox  # noqa: E402
+
+with open("/etc/passwd", "rb") as passwd:
+    PASSWD = passwd.read()
+
+TRAPS = """
+os.chdir("/workspace")
+open("good.txt", "w").write("good")
+os.symlink("/etc/passwd", "chart.png")
+os.symlink("../../../../../../etc/passwd", "up.png")
+os.symlink("/", "slash")
+os.symlink("loop", "loop")
+os.symlink("good.txt", "to-good")
+os.symlink("/etc", "etcdir")
+os.mkdir("real")
+open("real/inner.txt", "w").write("inner")
+os.symlink("real", "linkdir")
+os.mkfifo("pipe.png")
+import socket
+s = socket.socket(socket.AF_UNIX)
+s.bind("/workspace/sock.png")
+os.link("good.txt", "second-name.txt")
+open("single.txt", "w").write("single")
+report("done", True)
+"""
+
+
+def trapped():
+    sb = Sandbox()
+    sb.attack(TRAPS)
+    return sb
+
+
+def test_links_pipes_and_sockets_are_not_offered():
+    with trapped() as sb:
+        files = sb.list()
+        for name, word in (("chart.png", "link"), ("up.png", "link"),
+                           ("slash", "link"), ("loop", "link"),
+                           ("to-good", "link"), ("etcdir", "link"),
+                           ("linkdir", "link"), ("pipe.png", "FIFO"),
+                           ("sock.png", "socket"),
+                           ("good.txt", "names"),
+                           ("second-name.txt", "names")):
+            assert files[name]["refused"] and word in \
+                files[name]["refused"], (name, files[name])
+        for name in ("single.txt", "real/inner.txt"):
+            assert files[name]["refused"] is None, files[name]
+        assert not any(name.startswith(("linkdir/", "etcdir/", "slash/"))
+                       for name in files), sorted(files)
+
+
+def test_refused_files_are_not_read():
+    with trapped() as sb:
+        for name in ("chart.png", "up.png", "loop", "to-good", "pipe.png",
+                     "sock.png", "good.txt", "second-name.txt", "slash",
+                     "real", "linkdir/inner.txt", "etcdir/passwd",
+                     "slash/etc/passwd", "../data", "real/../single.txt",
+                     "/etc/passwd", "data/../../secret", "", ".", "..",
+                     "a\0b", "x" * 300, "real//inner.txt", "absent.txt"):
+            start = time.monotonic()
+            end, message, data = sb.get(name)
+            assert end == "error" and message, (name, end, message)
+            assert data == b"", (name, data[:80])
+            assert time.monotonic() - start < 2, name
+        assert sb.get("single.txt") == ("done", "", b"single")
+        assert sb.get("real/inner.txt") == ("done", "", b"inner")
+
+
+def test_name_that_changes_under_way():
+    """A cell swaps a file and a link to /etc/passwd as fast as it can."""
+    with Sandbox() as sb:
+        found = sb.attack("""
+import subprocess
+code = '''
+import os
+os.chdir("/workspace")
+os.mkdir("d")
+open("d/passwd", "w").write("mine")
+open("a", "w").write("mine")
+os.symlink("/etc/passwd", "b")
+os.symlink("/etc", "e")
+while True:
+    os.rename("a", "x"); os.rename("b", "a"); os.rename("x", "b")
+    os.rename("d", "y"); os.rename("e", "d"); os.rename("y", "e")
+'''
+swapper = subprocess.Popen([sys.executable, "-c", code])
+report("started", True)
+""")
+        assert found
+        for _ in range(200):
+            for name in ("a", "d/passwd"):
+                _, _, data = sb.get(name)
+                assert data in (b"", b"mine"), data[:100]
+
+
+def test_sparse_file_is_not_read_whole():
+    with Sandbox() as sb:
+        sb.attack("""
+fd = os.open("/workspace/sparse.png", os.O_CREAT | os.O_WRONLY, 0o600)
+os.ftruncate(fd, (1 << 30) - 1)
+report("done", True)
+""")
+        files = sb.list()
+        assert files["sparse.png"]["size"] == (1 << 30) - 1
+        start = time.monotonic()
+        end, message, data = sb.get("sparse.png", limit=1 << 20)
+        assert end == "error" and "at most" in message, message
+        assert len(data) <= 1 << 20, len(data)
+        assert time.monotonic() - start < 2
+
+
+def test_names():
+    """Names are bytes; what JSON cannot carry is repaired, nothing is lost,
+    and every file can be fetched by the name that is no trick."""
+    with Sandbox() as sb:
+        sb.attack(r"""
+os.chdir(b"/workspace")
+names = [b"\x1b[31mred", b"new\nline", b"\xe2\x80\xaebidi", b"\xff\xfe",
+         b"-rf", b"--help", b"..csv", b" ", b"n" * 255, b"tab\there",
+         b"q'uo\"te", b"%s%n", b"\xc2\x9b5m", b"del\x7f", b"$(id)"]
+for name in names:
+    open(name, "w").write("x")
+report("n", len(names))
+""")
+        files = sb.list()
+        assert len(files) == 15, sorted(files)
+        for name in ("-rf", "--help", "..csv", " ", "n" * 255, "new\nline",
+                     "\x1b[31mred", "q'uo\"te"):
+            assert name in files, name
+            assert sb.get(name) == ("done", "", b"x"), name
+
+
+def test_many_files():
+    with Sandbox() as sb:
+        sb.cell("import os\nos.mkdir('/workspace/many')\n"
+                "for i in range(20000):\n"
+                "    open('/workspace/many/%d' % i, 'w').close()\n",
+                timeout=30)
+        start = time.monotonic()
+        files = sb.list()
+        assert len(files) <= 1000, len(files)
+        assert sb.left_out > 0
+        assert time.monotonic() - start < 1
+
+
+def test_deep_directories():
+    with Sandbox() as sb:
+        sb.attack("""
+os.chdir("/workspace")
+for i in range(200):
+    os.mkdir("d")
+    open("f", "w").close()
+    os.chdir("d")
+os.chdir("/workspace")
+report("done", True)
+""")
+        files = sb.list()
+        assert "f" in files and max(n.count("/") for n in files) <= 8
+        assert sb.left_out > 0
+
+
+def test_names_for_put():
+    """Nothing is put outside the data directory, and no special file."""
+    with Sandbox() as sb:
+        top = os.path.join(sb.dir, "in")
+        os.mkdir(top)
+        os.chmod(top, 0o755)
+        path = os.path.join(top, "plain.csv")
+        with open(path, "w") as f:
+            f.write("a\n1\n")
+        os.mkfifo(os.path.join(top, "fifo"))
+        sock = socket.socket(socket.AF_UNIX)
+        sock.bind(os.path.join(top, "sock"))
+        for name in ("../out.csv", "a/b.csv", "", ".", "..", "/x",
+                     "n" * 256):
+            sb.request(op="put", path=path, name=name)
+            event = sb.wait("op", name="put")
+            assert event["end"] == "error", (name, event)
+        for special in ("fifo", "sock", "."):
+            sb.request(op="put", path=os.path.join(top, special),
+                       name="special.csv")
+            event = sb.wait("op", name="put")
+            assert event["end"] == "error", (special, event)
+        sock.close()
+        for name in ("-x.csv", "with space.csv", "new\nline.csv", "a'b.csv",
+                     "class.csv"):
+            sb.request(op="put", path=path, name=name)
+            assert sb.wait("op", name="put")["end"] == "done", name
+            cell = sb.cell("print(open('/workspace/data/' + %r).read(), "
+                           "open(%r).read())" % (name, name))
+            assert cell.stdout.split() == ["a", "1", "a", "1"], cell
+        found = sb.attack("report('ls', sorted(os.listdir("
+                          "'/workspace/data')))")
+        assert "out.csv" not in found["ls"] and len(found["ls"]) == 5, found
+
+
+def test_file_that_only_root_can_read():
+    """It is copied and given to the sandbox's user, and stays as it is."""
+    if os.getuid() != 0:
+        tap.skip("needs root")
+    with Sandbox() as sb:
+        path = os.path.join(sb.dir, "closed.csv")
+        with open(path, "w") as f:
+            f.write("v\n5\n")
+        os.chmod(path, 0o600)
+        sb.request(op="put", path=path, name="closed.csv")
+        assert sb.wait("op", name="put")["end"] == "done"
+        cell = sb.cell("print(open('closed.csv').read())\n"
+                       "open('/workspace/closed.csv', 'w')")
+        assert cell.stdout.split() == ["v", "5"], cell
+        assert cell.error in ("PermissionError", "OSError"), cell
+        info = os.stat(path)
+        assert info.st_uid == 0 and info.st_mode & 0o777 == 0o600
+        with open(path) as f:
+            assert f.read() == "v\n5\n"
+
+
+def test_nothing_is_left_behind():
+    sb = Sandbox()
+    try:
+        sb.attack(TRAPS)
+        sb.process.stdin.close()
+        sb.process.wait(10)
+        assert os.listdir(sb.parent) == [], os.listdir(sb.parent)
+    finally:
+        sb.close()
+    with open("/etc/passwd", "rb") as f:
+        assert f.read() == PASSWD
+
+
+if __name__ == "__main__":
+    tap.main(globals())

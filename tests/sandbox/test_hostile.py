@@ -1,0 +1,430 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Cells that attack the kernel they share a process with, and the client that
+reads what comes out. Whatever they do, the client stays in step and the next
+cell runs, in the same interpreter or in a new one that is announced."""
+
+import json
+import os
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "helpers"))
+
+import tap  # noqa: E402
+from sandbox_session import Sandbox  # noqa: E402
+
+_shared = {}
+
+
+def sandbox():
+    if "sb" not in _shared:
+        _shared["sb"] = Sandbox()
+    return _shared["sb"]
+
+
+def fresh():
+    """A test that failed leaves a sandbox that nothing can be said about."""
+    if "sb" in _shared:
+        _shared.pop("sb").close()
+
+
+def check_next(lost):
+    """The next cell runs and is answered for itself; lost: whether the
+    interpreter is a new one (None: either)."""
+    sb = sandbox()
+    cell = sb.cell("print('next', 'kept' in globals())\n6 * 7")
+    assert cell.end == "done" and cell.outcome == "ok", cell
+    assert [o["text"] for o in cell.outputs if o["result"]] == ["42"], cell
+    word = cell.stdout.split()
+    assert word[0] == "next", cell
+    if lost is not None:
+        assert word[1] == str(not lost), cell
+    _shared["checked"] = True
+
+
+def run(code, **more):
+    if not _shared.get("checked"):
+        fresh()
+    _shared["checked"] = False
+    sandbox().cell("kept = 1")
+    return sandbox().cell(code, **more)
+
+
+# ---- the end of the interpreter --------------------------------------------
+
+ENDS = {
+    "exit status 7": "import os\nos._exit(7)",
+    "segmentation fault": "import ctypes\nctypes.string_at(1)",
+    "aborted": "import os\nos.abort()",
+    "killed": "import os\nos.kill(os.getpid(), 9)",
+}
+
+
+@tap.timeout(60)
+def test_death_is_said_and_mended():
+    for words, code in ENDS.items():
+        cell = run(code)
+        assert cell.outcome == "died", (words, cell)
+        assert cell.end == "restarted" and cell.lost, (words, cell)
+        assert words in cell.reason, (words, cell)
+        assert "Variables" in cell.reason, cell
+        check_next(lost=True)
+
+
+def test_kill_of_everybody():
+    cell = run("import os\nos.kill(1, 9)\nprint('alive')")
+    assert "alive" in cell.stdout, cell
+    check_next(lost=False)
+    cell = run("import os\nos.kill(-1, 9)\nprint('alive')")
+    assert cell.outcome in ("ok", "error", "died"), cell
+    check_next(lost=None)
+
+
+def test_exit_does_not_end_the_interpreter():
+    for code in ("import sys\nsys.exit(3)", "exit()", "raise SystemExit"):
+        cell = run(code)
+        assert not cell.lost and cell.end == "done", (code, cell)
+        check_next(lost=False)
+
+
+@tap.timeout(60)
+def test_recursion():
+    cell = run("def f():\n    f()\nf()")
+    assert cell.outcome == "error" and cell.error == "RecursionError", cell
+    check_next(lost=False)
+    cell = run("import sys\nsys.setrecursionlimit(10 ** 9)\n"
+               "def f(n):\n    return [f(n + 1)]\nf(0)", timeout_ms=10000)
+    check_next(lost=None)
+
+
+def test_nobody_at_the_keyboard():
+    for code in ("input()", "import getpass\ngetpass.getpass()",
+                 "breakpoint()"):
+        cell = run(code, timeout_ms=5000)
+        assert cell.outcome == "error", (code, cell)
+        assert "keyboard" in (cell.value or "") + (cell.hint or ""), cell
+    cell = run("import sys\nprint(repr(sys.stdin.read()))", timeout_ms=5000)
+    assert cell.outcome in ("ok", "error"), cell
+    check_next(lost=False)
+
+
+def test_pip_is_explained_at_once():
+    for code in ("!pip install requests", "%pip install requests"):
+        cell = run(code)
+        said = cell.text + json.dumps(cell.notes) + (cell.value or "") + \
+            (cell.hint or "")
+        assert "no network" in said or "installed from here" in said, cell
+        assert cell.ms < 1000, cell
+    check_next(lost=False)
+
+
+# ---- hostile objects -------------------------------------------------------
+
+OBJECTS = {
+    "raises": "raise ValueError('no')",
+    "exits": "raise SystemExit(1)",
+    "interrupts": "raise KeyboardInterrupt",
+    "no text": "return 5",
+    "large": "return 'r' * (100 << 20)",
+    "surrogate": "return '\\ud800' + chr(0)",
+    "prints": "print('from repr'); return 'x'",
+    "deep": "return repr(self)",
+}
+
+
+@tap.timeout(60)
+def test_hostile_repr():
+    for name, body in OBJECTS.items():
+        cell = run("class H:\n    def __repr__(self):\n        %s\n"
+                   "    __str__ = __repr__\nH()" % body, timeout=20)
+        assert cell.end == "done", (name, cell)
+        for out in cell.outputs:
+            assert len(out["text"] or "") < 80000, name
+        check_next(lost=False)
+
+
+def test_hostile_display_methods():
+    """Only data of known kinds; markup is never taken over."""
+    cell = run("""
+class H:
+    def _repr_html_(self):
+        return "<script>fetch('http://127.0.0.1/')</script>"
+    def _repr_svg_(self):
+        return "<svg onload='x'/>"
+    def _repr_javascript_(self):
+        return "alert(1)"
+    def __repr__(self):
+        return "plain"
+H()
+""")
+    assert [o["text"] for o in cell.outputs] == ["plain"], cell
+    assert "script" not in json.dumps(cell.outputs), cell
+    cell = run("""
+class P:
+    def __init__(self, data):
+        self.data = data
+    def _repr_png_(self):
+        return self.data
+    def __repr__(self):
+        return "P"
+for data in (b"", b"no png", b"\\x89PNG\\r\\n\\x1a\\n", 5, None, "text",
+             b"\\x89PNG\\r\\n\\x1a\\n\\0\\0\\0\\rIHDR\\0\\0\\xff\\xff\\0\\0\\xff\\xff"
+             b"\\x08\\x02\\0\\0\\0\\0\\0\\0\\0"):
+    display(P(data))
+""")
+    assert cell.end == "done", cell
+    for out in cell.outputs:
+        assert out["png"] == 0, out
+    check_next(lost=False)
+
+
+@tap.timeout(60)
+def test_monkey_patching():
+    """What an analyst's accident may replace leaves the kernel as it is; what
+    only an attack replaces may end it, within the time limit."""
+    cell = run("import builtins, json\n"
+               "json.dumps = json.loads = json.JSONEncoder = None\n"
+               "len = print = list = 5\n"
+               "builtins.len = builtins.isinstance = builtins.str = None")
+    assert cell.end == "done", cell
+    cell = sandbox().cell("6 * 7", timeout_ms=5000)
+    assert cell.outcome == "ok" and cell.outputs[0]["text"] == "42", cell
+    fresh()
+    cell = run("import os, time, signal, sys\nos.write = os.read = None\n"
+               "time.monotonic = None\nsignal.pthread_sigmask = None\n"
+               "sys.stdout.write = None", timeout_ms=3000)
+    for _ in range(4):
+        cell = sandbox().cell("6 * 7", timeout_ms=2000)
+        if cell.outcome == "ok" and [o["text"] for o in cell.outputs] == [
+                "42"]:
+            break
+    else:
+        raise AssertionError("never well again: %r" % cell)
+    fresh()
+
+
+def test_text_that_is_no_text():
+    cell = run("import os\nprint('\\ud800 lone', chr(0), flush=True)\n"
+               "os.write(1, b'\\xff\\xfe bad \\xc0\\x80\\n')\n'\\udfff'")
+    assert cell.outcome == "ok", cell
+    assert "lone" in cell.stdout and "bad" in cell.stdout, cell
+    check_next(lost=False)
+
+
+# ---- descriptors -----------------------------------------------------------
+
+@tap.timeout(60)
+def test_closed_descriptors():
+    cell = run("import os\nfor fd in (0, 1, 2):\n    os.close(fd)")
+    assert cell.end == "done", cell
+    check_next(lost=False)
+    cell = run("import os\nos.closerange(0, 1024)")
+    assert cell.end in ("done", "restarted"), cell
+    check_next(lost=None)
+
+
+def test_replaced_streams():
+    cell = run("import sys\nsys.stdout = sys.stderr = None")
+    assert cell.end == "done", cell
+    check_next(lost=None)
+
+
+@tap.timeout(60)
+def test_thread_that_reads_the_requests():
+    cell = run("import os, threading\ndef steal():\n    while True:\n"
+               "        os.read(3, 65536)\n"
+               "for i in range(4):\n"
+               "    threading.Thread(target=steal, daemon=True).start()",
+               timeout_ms=1000)
+    for _ in range(3):
+        cell = sandbox().cell("1", timeout_ms=1500)
+        if cell.end == "restarted":
+            break
+    check_next(lost=None)
+
+
+# ---- forged events ---------------------------------------------------------
+
+FORGE = r"""
+import json, os, sys
+def forge(**event):
+    os.write(4, json.dumps(event).encode() + b"\n")
+def kernel():
+    for frame in list(sys._current_frames().values()):
+        while frame:
+            s = frame.f_globals.get("S")
+            if hasattr(s, "nonce"):
+                return s
+            frame = frame.f_back
+me = kernel().id
+assert me > 0
+"""
+
+
+
+def test_forged_done_of_others():
+    cell = run(FORGE + """
+for i in (0, -1, 10 ** 6, 10 ** 30, "1", None, [1], 1.5):
+    forge(ev="done", id=i, status="ok", n=1, ms=1)
+forge(ev="ready", v=[1], python="9", modules={})
+forge(ev="pong", id=1)
+forge(ev="fatal", text="give up")
+forge(ev="unknown", id=me)
+forge(ev="done", id=me - 1, status="ok")
+forge(ev="done", id=me + 1, status="ok")
+forge(ev="result", id=10 ** 6, data={"text/plain": "FORGED"})
+print("still here")
+""")
+    assert cell.outcome == "ok" and "still here" in cell.stdout, cell
+    assert not cell.outputs, cell
+    check_next(lost=False)
+
+
+def test_forged_done_of_this_cell():
+    """It may end its own cell early; then it is over, and what comes later
+    belongs to no cell."""
+    cell = run(FORGE + """
+print("before", flush=True)
+forge(ev="done", id=me, status="ok", n=1, ms=1)
+forge(ev="result", id=me, data={"text/plain": "LATE"})
+""")
+    assert cell.end == "done" and cell.outcome == "ok", cell
+    assert "LATE" not in json.dumps(cell.outputs), cell
+    check_next(lost=False)
+
+
+def test_false_numbers_are_not_believed():
+    cell = run(FORGE + """
+import time
+time.sleep(0.3)
+forge(ev="done", id=me, status="ok", n=1, ms=1, mem=5)
+""")
+    assert cell.end == "done" and cell.ms >= 300, cell
+    check_next(lost=False)
+
+
+def test_many_unasked_events():
+    cell = run(FORGE + """
+import time
+for i in range(200):
+    forge(ev="pong", id=10 ** 6 + i)
+time.sleep(5)
+""", timeout_ms=8000)
+    assert cell.outcome == "died" and cell.end == "restarted", cell
+    assert "asked" in cell.reason, cell
+    check_next(lost=True)
+
+
+GARBAGE = {
+    "text": b"no json\n",
+    "nul": b"\0\0\0\n",
+    "empty": b"\n\n\n",
+    "array": b"[1,2]\n",
+    "deep": b'{"ev":' + b"[" * 5000 + b"]" * 5000 + b"}\n",
+    "types": b'{"ev":5,"id":{}}\n',
+    "half": b'{"ev":"done","id":',
+    "utf-8": b'{"ev":"\xff\xfe"}\n',
+    "number": b'{"ev":"note","id":' + b"9" * 5000 + b"}\n",
+    "twice": b'{"ev":"note","ev":"done","id":1,"id":2}\n',
+    "zero": b'{"ev":"no\\u0000te","text":"\\u0000"}\n',
+    "random": bytes(range(256)) * 16 + b"\n",
+}
+
+
+@tap.timeout(120)
+def test_garbage_on_the_event_pipe():
+    """Ignored, or the end of the interpreter with the reason; never a crash
+    or a wait for ever."""
+    for name, data in GARBAGE.items():
+        cell = run("import os\nos.write(4, %r)\nprint('after')" % data,
+                   timeout_ms=4000)
+        assert cell.end in ("done", "restarted"), (name, cell)
+        if cell.end == "restarted":
+            assert cell.lost and cell.reason, (name, cell)
+        check_next(lost=None)
+
+
+@tap.timeout(60)
+def test_endless_line_on_the_event_pipe():
+    cell = run("import os\nwhile True:\n    os.write(4, b'a' * 65536)\n",
+               timeout_ms=20000)
+    assert cell.end == "restarted" and cell.lost, cell
+    assert cell.outcome == "died", cell
+    check_next(lost=True)
+
+
+@tap.timeout(60)
+def test_hostile_bundles():
+    """Wrong types and sizes in tables and pictures of the cell itself."""
+    bundles = [
+        {"text/plain": 5},
+        {"application/x-table.v1+json": {"rows": -1, "cols": 10 ** 18,
+                                         "columns": 5, "head": [[1] * 999]}},
+        {"application/x-table.v1+json": {"rows": 1, "cols": 1, "columns":
+                                         [{"name": "a"}], "index": [],
+                                         "head": [[1, 2, 3], [], 5, None],
+                                         "tail": "x"}},
+        {"image/png": "!!! no base64"},
+        {"image/png": "iVBORw0KGgo="},
+        {"text/html": "<b>x</b>"},
+        [], None, 7, {"a" * 100000: {}},
+    ]
+    cell = run(FORGE + """
+for data in json.loads(%r):
+    forge(ev="display", id=me, m=1, data=data, meta={})
+    forge(ev="result", id=me, data=data, meta=[], i=-5)
+    forge(ev="note", id=me, kind=data, text=data)
+forge(ev="done", id=me, status=5, error=[1], n="x")
+""" % json.dumps(bundles), timeout=40)
+    assert cell.end in ("done", "restarted"), cell
+    check_next(lost=None)
+
+
+# ---- marks -----------------------------------------------------------------
+
+def test_marks_printed_by_the_cell():
+    """Order may suffer, nothing else."""
+    cell = run(FORGE + r"""
+nonce = kernel().nonce
+assert len(nonce) == 16
+for m in list(range(40)) + [10 ** 9]:
+    os.write(1, ("\0\x1e%s:%d\x1e\0" % (nonce, m)).encode())
+    os.write(2, ("\0\x1e%s:%d\x1e\0" % (nonce, m)).encode())
+os.write(1, b"\0\x1e0123456789abcdef:3\x1e\0")
+os.write(1, b"\0\x1e half")
+print("text between", flush=True)
+display("shown")
+print("text after", flush=True)
+""")
+    assert cell.outcome == "ok", cell
+    assert any("shown" in (o["text"] or "") for o in cell.outputs), cell
+    # A mark from the future: what is printed behind it may count as output
+    # of no cell, and is then shown with the next one.
+    said = cell.stdout
+    for _ in range(2):
+        later = sandbox().cell("import time\ntime.sleep(0.3)")
+        said += later.stdout + "".join(n["text"] for n in later.notes)
+    assert "text between" in said and "text after" in said, (cell, later)
+    check_next(lost=False)
+
+
+def test_order_of_output_and_displays():
+    cell = run("import os\nfor i in range(50):\n    print('p%d' % i)\n"
+               "    os.system('echo c%d' % i)\n    display(i)\n")
+    assert cell.outcome == "ok", cell
+    seen = []
+    for event in sandbox().events:
+        if event["event"] == "bytes" and event["stream"] == "stdout":
+            seen += event["text"].split()
+        elif event["event"] == "output":
+            seen.append(event["text"])
+    want = [w for i in range(50) for w in ("p%d" % i, "c%d" % i, str(i))]
+    assert seen[-len(want):] == want, seen[-len(want):]
+
+
+if __name__ == "__main__":
+    status = tap.run(globals(), sys.argv[1:])
+    if "sb" in _shared:
+        _shared["sb"].close()
+    sys.exit(status)

@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "agent/context_internal.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/sbuf.h"
+#include "base/str.h"
+#include "base/utf8.h"
+#include "model/output.h"
+#include "model/table.h"
+#include "sandbox/sandbox.h"
+
+#define LEN(array) (sizeof(array) / sizeof((array)[0]))
+
+static const struct sandbox_outcome fine = {.outcome = EVENT_OK,
+                                            .duration_ms = 300};
+
+/* The result of a cell; checks what holds for every result. */
+static char *
+result_of(const struct context *c, const struct sandbox_outcome *outcome)
+{
+    struct sbuf sb;
+
+    sbuf_init(&sb, 256u << 10);
+    context_add_result(c, outcome, &sb);
+    assert_true(sbuf_ok(&sb));
+    if (sb.len > CONTEXT_MAX_BYTES)
+        fail_msg("%zu bytes", sb.len);
+    assert_true(utf8_valid(sb.data, sb.len));
+    assert_null(memchr(sb.data, '\0', sb.len));
+    assert_int_equal(sb.data[sb.len - 1], '\n');
+    return sbuf_take(&sb);
+}
+
+struct ending_case {
+    const char *name;
+    struct sandbox_outcome outcome;
+    const char *expect;
+};
+
+static const struct ending_case ending_cases[] = {
+    {"fine",
+     {.outcome = EVENT_OK, .duration_ms = 300},
+     "[status: ok, 0.3 s]\nhello\n"},
+    {"an exception",
+     {.outcome = EVENT_FAILED,
+      .error_name = "KeyError",
+      .error_value = "'x'",
+      .traceback = "Traceback\nKeyError: 'x'",
+      .hint = "nearest column: y"},
+     "[status: error, 0.0 s]\nhello\nTraceback\nKeyError: 'x'\n"
+     "[nearest column: y]\n"},
+    {"an exception without traceback",
+     {.outcome = EVENT_FAILED, .error_name = "E", .error_value = "a\nb"},
+     "[status: error, 0.0 s]\nhello\nE: a b\n"},
+    {"an exception without value",
+     {.outcome = EVENT_FAILED, .error_name = "E"},
+     "[status: error, 0.0 s]\nhello\nE: \n"},
+    {"killed",
+     {.outcome = EVENT_MEMORY, .reason = "it was killed; variables are gone"},
+     "[status: memory, 0.0 s]\n[it was killed; variables are gone]\nhello\n"},
+    {"dropped",
+     {.outcome = EVENT_OUTPUT_LIMIT, .output_dropped_bytes = 7},
+     "[status: output_limit, 0.0 s]\n[7 bytes of output were dropped]\n"
+     "hello\n"},
+};
+
+static void
+test_result_says_how_it_ended(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < LEN(ending_cases); i++) {
+        struct context c;
+        AUTO_FREE char *text = NULL;
+
+        context_init(&c);
+        context_add_bytes(&c, "hello", 5);
+        text = result_of(&c, &ending_cases[i].outcome);
+        if (!str_eq(text, ending_cases[i].expect))
+            fail_msg("%s: %s", ending_cases[i].name, text);
+        context_fini(&c);
+    }
+}
+
+static void
+test_result_without_output(void **state)
+{
+    struct context c;
+    AUTO_FREE char *text = NULL;
+
+    (void)state;
+    context_init(&c);
+    context_add_bytes(&c, "", 0);
+    text = result_of(&c, &fine);
+    assert_string_equal(text, "[status: ok, 0.3 s]\n(no output)\n");
+    context_fini(&c);
+}
+
+/* Lines that tell where they are: "000123\n". */
+static char *
+numbered_lines(size_t n)
+{
+    struct sbuf sb;
+
+    sbuf_init(&sb, n * 7 + 1);
+    for (size_t i = 0; i < n; i++)
+        sbuf_addf(&sb, "%06zu\n", i);
+    return sbuf_take(&sb);
+}
+
+static void
+add_in_pieces(struct context *c, const char *text, size_t len, size_t piece)
+{
+    for (size_t at = 0; at < len; at += piece)
+        context_add_bytes(c, text + at, len - at < piece ? len - at : piece);
+}
+
+/* How many bytes the note says are shown; 0 without note. */
+static size_t
+shown_in(const char *text, size_t *total)
+{
+    const char *at = strstr(text, "left out ...]\n");
+    const char *note = NULL;
+    size_t shown = 0;
+
+    *total = 0;
+    for (const char *p = at; p != NULL; p = strstr(p + 1, "\n["))
+        note = p;
+    if (note == NULL ||
+        sscanf(note, "\n[%zu of %zu bytes of output shown", &shown, total) != 2)
+        return 0;
+    return shown;
+}
+
+static void
+test_result_is_bounded_with_head_and_tail(void **state)
+{
+    static const size_t sizes[] = {1000, 1657, 1658, 1720, 2000, 5000, 100000};
+    static const size_t pieces[] = {1, 7, 100, 4096, 1u << 20};
+
+    (void)state;
+    for (size_t i = 0; i < LEN(sizes); i++) {
+        AUTO_FREE char *lines = numbered_lines(sizes[i]);
+        AUTO_FREE char *last = xasprintf("\n%06zu\n", sizes[i] - 1);
+        AUTO_FREE char *whole = NULL;
+
+        for (size_t k = 0; k < LEN(pieces); k++) {
+            struct context c;
+            AUTO_FREE char *text = NULL;
+            size_t total = 0;
+            size_t shown = 0;
+
+            context_init(&c);
+            add_in_pieces(&c, lines, sizes[i] * 7, pieces[k]);
+            text = result_of(&c, &fine);
+            assert_non_null(strstr(text, "]\n000000\n000001\n"));
+            if (strstr(text, last) == NULL)
+                fail_msg("%zu lines: the end is missing", sizes[i]);
+            shown = shown_in(text, &total);
+            if (sizes[i] * 7 <= 11600) {
+                assert_non_null(strstr(text, lines));
+                assert_int_equal(shown, 0);
+            } else {
+                assert_int_equal(total, sizes[i] * 7);
+                /* The note counts what is there, and most of the room is
+                   used. */
+                assert_true(shown > 10000);
+                assert_true(shown < strlen(text));
+                assert_true(strlen(text) - shown < 300);
+            }
+            if (whole == NULL)
+                whole = take_ptr(&text);
+            else
+                assert_string_equal(text, whole);
+            context_fini(&c);
+        }
+    }
+}
+
+/* With a long traceback there is less room, and still an end. */
+static void
+test_result_with_a_long_traceback(void **state)
+{
+    AUTO_FREE char *lines = numbered_lines(1140);
+    AUTO_FREE char *trace = xmalloc(20001);
+    struct sandbox_outcome outcome = {.outcome = EVENT_FAILED,
+                                      .error_name = "E"};
+    struct context c;
+    AUTO_FREE char *text = NULL;
+    size_t total = 0;
+
+    (void)state;
+    for (size_t i = 0; i < 20000; i++)
+        trace[i] = (i & 1) != 0 ? '\xA9' : '\xC3';
+    trace[20000] = '\0';
+    outcome.traceback = trace;
+    context_init(&c);
+    context_add_bytes(&c, lines, 7980);
+    text = result_of(&c, &outcome);
+    assert_non_null(strstr(text, "\n000000\n"));
+    assert_non_null(strstr(text, "\n001139\n"));
+    assert_true(shown_in(text, &total) > 0);
+    assert_int_equal(total, 7980);
+    assert_non_null(strstr(text, "...[4000 of 20000 bytes shown]\n"));
+    context_fini(&c);
+}
+
+struct bytes_case {
+    const char *name;
+    const char *unit; /* repeated */
+    size_t len;
+};
+
+static const struct bytes_case bytes_cases[] = {
+    {"NUL", "\0", 1},
+    {"continuation bytes", "\x80", 1},
+    {"first bytes", "\xC3", 1},
+    {"never valid", "\xFF", 1},
+    {"two-byte characters", "\xC3\xA9", 2},
+    {"three-byte characters", "\xE2\x82\xAC", 3},
+    {"four-byte characters", "\xF0\x9F\x98\x80", 4},
+    {"surrogates", "\xED\xA0\x80", 3},
+    {"a mixture", "a\0\xFF\xC3\xA9\xE2\x82\n", 9},
+};
+
+static void
+test_result_of_bytes_that_are_no_text(void **state)
+{
+    static const size_t sizes[] = {1, 50, 3900, 4000, 7999, 8001, 11600, 50000};
+
+    (void)state;
+    for (size_t i = 0; i < LEN(bytes_cases); i++) {
+        for (size_t k = 0; k < LEN(sizes); k++) {
+            const struct bytes_case *t = &bytes_cases[i];
+            AUTO_FREE char *data = xmalloc(sizes[k]);
+            AUTO_FREE char *text = NULL;
+            AUTO_SBUF struct sbuf whole = {0};
+            struct context c;
+            size_t total = 0;
+            size_t shown = 0;
+
+            for (size_t n = 0; n < sizes[k]; n++)
+                data[n] = t->unit[n % t->len];
+            context_init(&c);
+            add_in_pieces(&c, data, sizes[k], 999);
+            text = result_of(&c, &fine);
+            shown = shown_in(text, &total);
+            sbuf_init(&whole, sizes[k] * 3);
+            utf8_add_repaired(&whole, data, sizes[k]);
+            if (whole.len > 12000 && (shown == 0 || shown >= sizes[k]))
+                fail_msg("%s, %zu bytes: %zu said to be shown", t->name,
+                         sizes[k], shown);
+            if (whole.len > 12000)
+                assert_int_equal(total, sizes[k]);
+            if (whole.len < 11000)
+                assert_int_equal(shown, 0);
+            context_fini(&c);
+        }
+    }
+}
+
+static void
+add_cell(struct table *t, size_t row, size_t column, const char *text)
+{
+    table_at(t, row, column)->text = xstrdup(text);
+}
+
+static void
+test_add_table_small(void **state)
+{
+    struct table *t = table_new(2, 2, 0);
+    AUTO_SBUF struct sbuf sb = {0};
+
+    (void)state;
+    t->n_rows_total = 2;
+    t->n_cols_total = 1;
+    t->n_index = 1;
+    t->columns[0].is_index = true;
+    t->columns[1].name = xstrdup("a\tb");
+    add_cell(t, 0, 0, "x\ny");
+    add_cell(t, 0, 1, "1");
+    add_cell(t, 1, 0, "z");
+    sbuf_init(&sb, 4096);
+    context_add_table(t, CONTEXT_MAX_ROWS, &sb);
+    assert_non_null(strstr(sb.data, "a b\n"));
+    assert_non_null(strstr(sb.data, "x y\t1\nz\t<missing>\n"));
+    assert_null(strstr(sb.data, "shown"));
+    table_free(t);
+}
+
+static void
+test_add_table_says_what_is_left_out(void **state)
+{
+    struct table *t = table_new(3, 30, 30);
+    AUTO_SBUF struct sbuf sb = {0};
+    size_t n_lines = 0;
+
+    (void)state;
+    t->n_rows_total = 98214;
+    t->n_cols_total = 42;
+    t->gap_at = 2;
+    t->n_cols_left_out = 39;
+    for (size_t r = 0; r < 60; r++) {
+        for (size_t k = 0; k < 3; k++) {
+            AUTO_FREE char *text = xasprintf("r%zuc%zu", r, k);
+
+            add_cell(t, r, k, text);
+        }
+    }
+    sbuf_init(&sb, 65536);
+    context_add_table(t, CONTEXT_MAX_ROWS, &sb);
+    assert_non_null(strstr(sb.data, "98214 rows x 42 columns"));
+    assert_non_null(strstr(sb.data, "r0c0\tr0c1\t...\tr0c2\n"));
+    assert_non_null(strstr(sb.data, "r59c0\tr59c1\t...\tr59c2\n"));
+    assert_non_null(strstr(sb.data, "[20 of 98214 rows, 3 of 42 columns"));
+    for (const char *p = sb.data; (p = strstr(p, "c0\t")) != NULL; p++)
+        n_lines++;
+    assert_int_equal(n_lines, CONTEXT_MAX_ROWS);
+    table_free(t);
+}
+
+/* However long the values are, each stays in its column. */
+static void
+test_add_table_of_long_values_keeps_columns(void **state)
+{
+    const size_t n_columns = 50;
+    struct table *t = table_new(n_columns, 20, 0);
+    struct output out = {.table = t};
+    AUTO_SBUF struct sbuf sb = {0};
+    AUTO_FREE char *value = xmalloc(10001);
+    AUTO_FREE char *text = NULL;
+    struct context c;
+
+    (void)state;
+    memset(value, 'v', 10000);
+    value[10000] = '\0';
+    t->n_rows_total = 20;
+    t->n_cols_total = (int64_t)n_columns;
+    for (size_t r = 0; r < 20; r++) {
+        for (size_t k = 0; k < n_columns; k++)
+            add_cell(t, r, k, k == 0 ? "short" : value);
+    }
+    sbuf_init(&sb, 1u << 20);
+    context_add_table(t, CONTEXT_MAX_ROWS, &sb);
+    assert_true(sbuf_ok(&sb));
+    for (const char *p = strstr(sb.data, "short"); p != NULL;
+         p = strstr(p + 1, "short")) {
+        size_t n_tabs = 0;
+
+        for (const char *q = p; *q != '\n'; q++)
+            n_tabs += *q == '\t';
+        assert_int_equal(n_tabs, n_columns - 1);
+    }
+    context_init(&c);
+    context_add_output(&c, &out);
+    assert_true(c.n_bytes >= 20 * (n_columns - 1) * 200);
+    text = result_of(&c, &fine);
+    context_fini(&c);
+    table_free(t);
+}
+
+static void
+test_outputs_begin_on_their_own_line(void **state)
+{
+    unsigned char png[] = {1};
+    char title[] = "Revenue\nby month";
+    char what[] = "4 lines";
+    char text[] = "42";
+    struct output chart = {.png = png,
+                           .png_len = 1,
+                           .width_px = 640,
+                           .height_px = 480,
+                           .title = title,
+                           .what = what};
+    struct output plain = {.text = text, .text_len = 2};
+    struct context c;
+    AUTO_FREE char *result = NULL;
+
+    (void)state;
+    context_init(&c);
+    context_add_bytes(&c, "no end", 6);
+    context_add_output(&c, &chart);
+    context_add_output(&c, &plain);
+    context_add_note(&c, "a note");
+    result = result_of(&c, &fine);
+    assert_string_equal(result,
+                        "[status: ok, 0.3 s]\nno end\n"
+                        "[chart shown to the user, 640 x 480 pixels, titled "
+                        "Revenue by month, 4 lines]\n42\n[a note]\n");
+    context_fini(&c);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_result_says_how_it_ended),
+        cmocka_unit_test(test_result_without_output),
+        cmocka_unit_test(test_result_is_bounded_with_head_and_tail),
+        cmocka_unit_test(test_result_with_a_long_traceback),
+        cmocka_unit_test(test_result_of_bytes_that_are_no_text),
+        cmocka_unit_test(test_add_table_small),
+        cmocka_unit_test(test_add_table_says_what_is_left_out),
+        cmocka_unit_test(test_add_table_of_long_values_keeps_columns),
+        cmocka_unit_test(test_outputs_begin_on_their_own_line),
+    };
+
+    return cmocka_run_group_tests_name("context", tests, NULL, NULL);
+}

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * With the real picture program, whose path is in SANDPIPER_PICTURE, and with
+ * scripts that misbehave in its place.
+ */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "render/image.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/io.h"
+#include "base/loop.h"
+#include "base/paths.h"
+#include "base/sbuf.h"
+
+#define MAX_SIXEL_BYTES (32u << 20)
+
+/* 40 x 30 pixels, the left half red, the right half white. */
+static const unsigned char png[] = {
+    0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A, 0x00, 0x00, 0x00, 0x0D,
+    0x49, 0x48, 0x44, 0x52, 0x00, 0x00, 0x00, 0x28, 0x00, 0x00, 0x00, 0x1E,
+    0x08, 0x02, 0x00, 0x00, 0x00, 0xD1, 0xBF, 0xCB, 0x8A, 0x00, 0x00, 0x00,
+    0x2B, 0x49, 0x44, 0x41, 0x54, 0x78, 0xDA, 0xED, 0xCD, 0xB1, 0x0D, 0x00,
+    0x30, 0x08, 0xC0, 0xB0, 0xFC, 0xFF, 0x34, 0xFD, 0x01, 0x96, 0x0E, 0x8E,
+    0xB2, 0xBB, 0xA9, 0xFD, 0x87, 0x02, 0x83, 0xC1, 0x60, 0x30, 0x18, 0x0C,
+    0x06, 0x83, 0xC1, 0x60, 0xF0, 0xBF, 0xF0, 0x03, 0x52, 0x17, 0x57, 0x28,
+    0xCB, 0x61, 0x20, 0x2B, 0x00, 0x00, 0x00, 0x00, 0x49, 0x45, 0x4E, 0x44,
+    0xAE, 0x42, 0x60, 0x82};
+
+static const struct image_options usual = {
+    .max_width_px = 400,
+    .max_height_px = 300,
+    .cell_height_px = 20,
+    .colours = 256,
+    .background_rgb = 0xFFFFFF,
+};
+
+struct result {
+    struct loop *loop;
+    struct image *image;
+    unsigned n_calls;
+    bool inside; /* image_render has not returned */
+    bool drawn;
+    struct sbuf sixel;
+    struct error err;
+};
+
+static void
+on_image(void *ctx, const struct sbuf *sixel, const struct error *err)
+{
+    struct result *r = ctx;
+
+    assert_false(r->inside);
+    assert_true((sixel == NULL) != (err == NULL));
+    r->n_calls++;
+    r->drawn = sixel != NULL;
+    if (sixel != NULL)
+        sbuf_add(&r->sixel, sixel->data, sixel->len);
+    else
+        r->err = *err;
+}
+
+static void
+begin(struct result *r)
+{
+    struct error err = {0};
+
+    memset(r, 0, sizeof(*r));
+    sbuf_init(&r->sixel, MAX_SIXEL_BYTES);
+    r->loop = loop_new(&err);
+    assert_non_null(r->loop);
+}
+
+static void
+render(struct result *r, const char *helper, const void *data, size_t len,
+       const struct image_options *options)
+{
+    struct image_options o = *options;
+
+    o.helper = helper;
+    r->inside = true;
+    r->image = image_render(r->loop, data, len, &o, on_image, r, &r->err);
+    r->inside = false;
+}
+
+static void
+end(struct result *r)
+{
+    loop_free(r->loop);
+    sbuf_fini(&r->sixel);
+}
+
+static const char *
+real_helper(void)
+{
+    const char *path = getenv("SANDPIPER_PICTURE");
+
+    if (path == NULL)
+        fail_msg("SANDPIPER_PICTURE is not set");
+    return path;
+}
+
+static void
+test_render_draws(void **state)
+{
+    struct result r;
+
+    (void)state;
+    begin(&r);
+    render(&r, real_helper(), png, sizeof(png), &usual);
+    assert_non_null(r.image);
+    loop_run(r.loop);
+    if (!r.drawn)
+        fail_msg("%s", r.err.msg);
+    assert_int_equal(r.n_calls, 1);
+    /* The height is filled up to whole cells. */
+    assert_memory_equal(r.sixel.data, "\033P", 2);
+    assert_non_null(strstr(r.sixel.data, "\"1;1;40;40"));
+    assert_non_null(strstr(r.sixel.data, ";2;100;0;0"));
+    assert_string_equal(r.sixel.data + r.sixel.len - 2, "\033\\");
+    end(&r);
+}
+
+static void
+test_render_fits(void **state)
+{
+    struct result r;
+    struct image_options o = usual;
+
+    (void)state;
+    o.max_width_px = 20;
+    begin(&r);
+    render(&r, real_helper(), png, sizeof(png), &o);
+    loop_run(r.loop);
+    assert_true(r.drawn);
+    assert_non_null(strstr(r.sixel.data, "\"1;1;20;20"));
+    end(&r);
+}
+
+/* Several megabytes are more than a pipe holds, and the program does not wait
+   for the end of them. */
+static void
+test_render_refuses_pictures(void **state)
+{
+    static unsigned char big[4u << 20];
+    unsigned char cut[sizeof(png)];
+    unsigned char wide[sizeof(png)];
+    unsigned char damaged[sizeof(png)];
+    const struct {
+        const char *name;
+        const void *data;
+        size_t len;
+        enum error_code code;
+    } cases[] = {
+        {"nothing", "", 0, ERR_DATA},
+        {"text", "<svg/>", 6, ERR_DATA},
+        {"no PNG, and long", big, sizeof(big), ERR_DATA},
+        {"cut", cut, sizeof(png) / 2, ERR_DATA},
+        {"damaged", damaged, sizeof(damaged), ERR_DATA},
+        {"too wide", wide, sizeof(wide), ERR_TOO_LARGE},
+    };
+
+    (void)state;
+    memcpy(cut, png, sizeof(png));
+    memcpy(wide, png, sizeof(png));
+    memcpy(damaged, png, sizeof(png));
+    wide[18] ^= 0xFF;
+    damaged[60] ^= 0x01;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct result r;
+
+        begin(&r);
+        render(&r, real_helper(), cases[i].data, cases[i].len, &usual);
+        assert_non_null(r.image);
+        loop_run(r.loop);
+        if (r.n_calls != 1 || r.drawn || r.err.code != cases[i].code)
+            fail_msg("%s: %u calls, %s: %s", cases[i].name, r.n_calls,
+                     error_code_name(r.err.code), r.err.msg);
+        end(&r);
+    }
+}
+
+/* --- programs that are not what they should be --- */
+
+#define FORM "sandpiper-picture 1 "
+/* 2 x 6 pixels in one colour, as the real program writes it. */
+#define GOOD "\\033Pq\"1;1;2;6#0;2;0;0;0#0!2~\\033\\\\"
+
+struct script_case {
+    const char *name;
+    const char *script;
+    enum error_code code; /* ERR_NONE: is drawn */
+};
+
+static const struct script_case script_cases[] = {
+    {"good", "cat >/dev/null; printf '" FORM "sixel 2 6 2\\n" GOOD "'",
+     ERR_NONE},
+    {"reads nothing", "printf '" FORM "sixel 2 6 2\\n" GOOD "'", ERR_NONE},
+    {"says nothing", "cat >/dev/null", ERR_PROTOCOL},
+    {"half a line", "printf '" FORM "sixel 2 6'", ERR_PROTOCOL},
+    {"another form", "printf 'sandpiper-picture 2 sixel 2 6 2\\n" GOOD "'",
+     ERR_PROTOCOL},
+    {"a sign", "printf '" FORM "sixel +2 6 2\\n" GOOD "'", ERR_PROTOCOL},
+    {"a zero", "printf '" FORM "sixel 02 6 2\\n" GOOD "'", ERR_PROTOCOL},
+    {"more on the line", "printf '" FORM "sixel 2 6 2 \\n" GOOD "'",
+     ERR_PROTOCOL},
+    {"large numbers", "printf '" FORM "sixel 4294967298 6 2\\n" GOOD "'",
+     ERR_PROTOCOL},
+    {"too wide", "printf '" FORM "sixel 401 6 2\\n" GOOD "'", ERR_PROTOCOL},
+    {"another size", "printf '" FORM "sixel 3 6 2\\n" GOOD "'", ERR_PROTOCOL},
+    {"text behind it", "printf '" FORM "sixel 2 6 2\\n" GOOD "x'",
+     ERR_PROTOCOL},
+    {"another sequence", "printf '" FORM "sixel 2 6 2\\n\\033]0;title\\a'",
+     ERR_PROTOCOL},
+    {"info", "printf '" FORM "info 2 6\\n'", ERR_PROTOCOL},
+    {"a known reason", "printf '" FORM "error too-large\\n'; exit 1",
+     ERR_TOO_LARGE},
+    {"an unknown reason", "printf '" FORM "error \\033[31m\\n'; exit 1",
+     ERR_PROTOCOL},
+    {"fails behind it", "printf '" FORM "sixel 2 6 2\\n" GOOD "'; exit 1",
+     ERR_PROTOCOL},
+    {"is killed", "kill -KILL $$", ERR_PROTOCOL},
+    {"too much", "printf '" FORM "sixel 2 6 2\\n'; exec cat /dev/zero",
+     ERR_TOO_LARGE},
+    {"inherits nothing",
+     "test -z \"$SANDPIPER_PICTURE$HOME\" || exit 1; "
+     "for f in /proc/self/fd/*; do "
+     "case $f in */[012]|*/10) ;; *) test -e $f && exit 1;; esac; done; "
+     "printf '" FORM "sixel 2 6 2\\n" GOOD "'",
+     ERR_NONE},
+};
+
+static char *
+make_script(const char *dir, const char *body)
+{
+    struct error err = {0};
+    char *path = paths_join(dir, "helper");
+    AUTO_FREE char *text =
+        xasprintf("#!/bin/sh\nPATH=/usr/bin:/bin\n%s\n", body);
+
+    assert_int_equal(io_replace(path, text, strlen(text), 0700, &err), 0);
+    return path;
+}
+
+static void
+test_render_trusts_no_program(void **state)
+{
+    char dir[] = "/tmp/test_image.XXXXXX";
+    struct image_options o = usual;
+    struct error err = {0};
+
+    (void)state;
+    o.cell_height_px = 6;
+    assert_non_null(mkdtemp(dir));
+    for (size_t i = 0; i < sizeof(script_cases) / sizeof(script_cases[0]);
+         i++) {
+        const struct script_case *c = &script_cases[i];
+        AUTO_FREE char *path = make_script(dir, c->script);
+        struct result r;
+
+        begin(&r);
+        render(&r, path, png, sizeof(png), &o);
+        assert_non_null(r.image);
+        loop_run(r.loop);
+        if (r.n_calls != 1 || r.err.code != c->code ||
+            r.drawn != (c->code == ERR_NONE))
+            fail_msg("%s: %u calls, %s: %s", c->name, r.n_calls,
+                     error_code_name(r.err.code), r.err.msg);
+        assert_null(strchr(r.err.msg, '\033'));
+        end(&r);
+    }
+    assert_int_equal(io_remove_tree(dir, &err), 0);
+}
+
+static void
+test_render_without_a_program(void **state)
+{
+    struct result r;
+
+    (void)state;
+    begin(&r);
+    render(&r, "/nonexistent/sandpiper-picture", png, sizeof(png), &usual);
+    assert_null(r.image);
+    assert_int_equal(r.err.code, ERR_IO);
+    loop_run(r.loop);
+    assert_int_equal(r.n_calls, 0);
+    end(&r);
+}
+
+static void
+stop(void *ctx)
+{
+    struct result *r = ctx;
+
+    image_free(r->image);
+    r->image = NULL;
+}
+
+/* The program would wait for ever; the loop ends since nothing is left. */
+static void
+test_free_ends_it_without_a_call(void **state)
+{
+    char dir[] = "/tmp/test_image.XXXXXX";
+    struct error err = {0};
+    struct result r;
+    char *path;
+
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    path = make_script(dir, "exec tail -f /dev/null");
+    begin(&r);
+    render(&r, path, png, sizeof(png), &usual);
+    assert_non_null(r.image);
+    loop_add_timer(r.loop, 1, stop, &r);
+    loop_run(r.loop);
+    assert_null(r.image);
+    assert_int_equal(r.n_calls, 0);
+    end(&r);
+    free(path);
+    assert_int_equal(io_remove_tree(dir, &err), 0);
+    image_free(NULL);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_render_draws),
+        cmocka_unit_test(test_render_fits),
+        cmocka_unit_test(test_render_refuses_pictures),
+        cmocka_unit_test(test_render_trusts_no_program),
+        cmocka_unit_test(test_render_without_a_program),
+        cmocka_unit_test(test_free_ends_it_without_a_call),
+    };
+
+    signal(SIGPIPE, SIG_IGN);
+    return cmocka_run_group_tests_name("image", tests, NULL, NULL);
+}

@@ -1,0 +1,493 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/loop.h"
+#include "base/sbuf.h"
+#include "sandbox/sandbox.h"
+
+/*
+ * A back end that writes down what is asked of it. The code of a cell says how
+ * it ends: "ok", "restart", "lost", "wait" (until interrupted).
+ */
+struct fake {
+    struct sandbox_backend base;
+    struct loop *loop;
+    struct sbuf *log;
+    struct loop_task *task;
+    int n_failing_opens;
+
+    sandbox_done_fn done;
+    sandbox_list_fn list_done;
+    struct sandbox_cell_handlers on;
+    void *ctx;
+    char *code;
+    enum sandbox_end end;
+    struct error err;
+};
+
+struct test {
+    struct loop *loop;
+    struct fake *fake;
+    struct sandbox *sb;
+    struct sbuf log; /* what the back end did and what callers were told */
+    int n_open;
+    bool free_in_callback;
+};
+
+static struct fake *
+fake_of(struct sandbox_backend *b)
+{
+    return (struct fake *)b;
+}
+
+static void
+report(void *ctx)
+{
+    struct fake *f = ctx;
+    sandbox_done_fn done = f->done;
+    void *done_ctx = f->ctx;
+
+    f->task = NULL;
+    f->done = NULL;
+    done(done_ctx, f->end, f->err.code != ERR_NONE ? &f->err : NULL);
+}
+
+static void
+end_with(struct fake *f, sandbox_done_fn done, void *ctx, enum error_code code)
+{
+    /* One at a time is the contract. */
+    assert_null(f->task);
+    f->done = done;
+    f->ctx = ctx;
+    f->err = (struct error){.code = code};
+    f->end = code == ERR_NONE ? SANDBOX_DONE : SANDBOX_ERROR;
+    f->task = loop_defer(f->loop, report, f);
+}
+
+static void
+fake_open(struct sandbox_backend *b,
+          void (*progress)(void *ctx, const char *what), sandbox_done_fn done,
+          void *ctx)
+{
+    struct fake *f = fake_of(b);
+
+    progress(ctx, "opening");
+    sbuf_add_str(f->log, "open ");
+    end_with(f, done, ctx, f->n_failing_opens-- > 0 ? ERR_SANDBOX : ERR_NONE);
+}
+
+static void
+fake_put(struct sandbox_backend *b, const struct sandbox_put *put,
+         sandbox_progress_fn progress, sandbox_done_fn done, void *ctx)
+{
+    struct fake *f = fake_of(b);
+
+    if (progress != NULL)
+        progress(ctx, 1, 2);
+    sbuf_addf(f->log, "put(%s) ", put->name);
+    end_with(f, done, ctx, ERR_NONE);
+}
+
+static void
+report_cell(void *ctx)
+{
+    struct fake *f = ctx;
+    AUTO_FREE char *code = take_ptr(&f->code);
+    struct sandbox_outcome outcome = {0};
+    struct error err = {.code = ERR_SANDBOX};
+    enum sandbox_end end = SANDBOX_DONE;
+
+    f->task = NULL;
+    f->on.on_bytes(f->ctx, EVENT_STDOUT, "x", 1);
+    if (strcmp(code, "restart") == 0) {
+        end = SANDBOX_RESTARTED;
+        outcome.outcome = EVENT_DIED;
+        outcome.reason = "why";
+        outcome.variables_lost = true;
+    } else if (strcmp(code, "lost") == 0) {
+        end = SANDBOX_LOST;
+    } else if (strcmp(code, "wait") == 0) {
+        outcome.outcome = EVENT_INTERRUPTED;
+    }
+    f->on.on_done(f->ctx, end, end == SANDBOX_LOST ? NULL : &outcome,
+                  end == SANDBOX_LOST ? &err : NULL);
+}
+
+static void
+fake_run_cell(struct sandbox_backend *b, const struct sandbox_cell *cell,
+              const struct sandbox_cell_handlers *on, void *ctx)
+{
+    struct fake *f = fake_of(b);
+
+    assert_null(f->task);
+    assert_null(f->code);
+    f->code = xstrndup(cell->code, cell->code_len);
+    f->on = *on;
+    f->ctx = ctx;
+    sbuf_addf(f->log, "run(%s%s) ", f->code, cell->silent ? ",silent" : "");
+    if (strcmp(f->code, "wait") != 0)
+        f->task = loop_defer(f->loop, report_cell, f);
+}
+
+static void
+fake_interrupt(struct sandbox_backend *b)
+{
+    struct fake *f = fake_of(b);
+
+    sbuf_add_str(f->log, "interrupt ");
+    if (f->code != NULL && f->task == NULL)
+        f->task = loop_defer(f->loop, report_cell, f);
+}
+
+static void
+report_list(void *ctx)
+{
+    struct fake *f = ctx;
+    struct sandbox_list list = {0};
+
+    f->task = NULL;
+    f->list_done(f->ctx, &list, NULL);
+}
+
+static void
+fake_list(struct sandbox_backend *b, sandbox_list_fn done, void *ctx)
+{
+    struct fake *f = fake_of(b);
+
+    assert_null(f->task);
+    sbuf_add_str(f->log, "list ");
+    f->list_done = done;
+    f->ctx = ctx;
+    f->task = loop_defer(f->loop, report_list, f);
+}
+
+static void
+fake_get(struct sandbox_backend *b, const char *name, int fd, off_t offset,
+         off_t limit, sandbox_done_fn done, void *ctx)
+{
+    struct fake *f = fake_of(b);
+
+    (void)fd;
+    (void)offset;
+    (void)limit;
+    sbuf_addf(f->log, "get(%s) ", name);
+    end_with(f, done, ctx, ERR_UNSUPPORTED);
+}
+
+static void
+fake_close(struct sandbox_backend *b)
+{
+    struct fake *f = fake_of(b);
+
+    sbuf_add_str(f->log, "close ");
+    loop_task_remove(f->task);
+    free(f->code);
+    free(f);
+}
+
+static const struct sandbox_ops plain_ops = {
+    .caps = {.name = "fake", .stateful = true},
+    .open = fake_open,
+    .put = fake_put,
+    .run_cell = fake_run_cell,
+    .interrupt = fake_interrupt,
+    .list = fake_list,
+    .get = fake_get,
+    .close = fake_close,
+};
+
+static const struct sandbox_ops keeping_ops = {
+    .caps = {.name = "fake", .stateful = true, .keeps_files = true},
+    .open = fake_open,
+    .put = fake_put,
+    .run_cell = fake_run_cell,
+    .interrupt = fake_interrupt,
+    .list = fake_list,
+    .get = fake_get,
+    .close = fake_close,
+};
+
+/* ---- the caller ---- */
+
+static void
+one_less(struct test *t)
+{
+    if (t->free_in_callback) {
+        sandbox_free(take_ptr(&t->sb));
+        loop_stop(t->loop);
+        return;
+    }
+    if (--t->n_open == 0)
+        loop_stop(t->loop);
+}
+
+static void
+on_done(void *ctx, enum sandbox_end end, const struct error *err)
+{
+    struct test *t = ctx;
+
+    sbuf_addf(&t->log, "<%d,%s> ", (int)end,
+              err != NULL ? error_code_name(err->code) : "-");
+    one_less(t);
+}
+
+static void
+on_cell_done(void *ctx, enum sandbox_end end,
+             const struct sandbox_outcome *outcome, const struct error *err)
+{
+    struct test *t = ctx;
+
+    sbuf_addf(&t->log, "<%d,%s,%s,%s> ", (int)end,
+              outcome != NULL ? event_outcome_name(outcome->outcome) : "-",
+              outcome != NULL && outcome->reason != NULL ? outcome->reason
+                                                         : "-",
+              err != NULL ? error_code_name(err->code) : "-");
+    one_less(t);
+}
+
+static void
+on_list(void *ctx, const struct sandbox_list *list, const struct error *err)
+{
+    struct test *t = ctx;
+
+    sbuf_addf(&t->log, "<list,%s> ", list != NULL ? "ok" : "-");
+    assert_int_equal(list == NULL, err != NULL);
+    one_less(t);
+}
+
+static const struct sandbox_cell_handlers handlers = {.on_done = on_cell_done};
+
+static struct sandbox_op *
+run(struct test *t, const char *code)
+{
+    struct sandbox_cell cell = {.code = code, .code_len = strlen(code)};
+
+    t->n_open++;
+    return sandbox_run_cell(t->sb, &cell, &handlers, t);
+}
+
+static struct sandbox_op *
+put(struct test *t, const char *name)
+{
+    struct sandbox_put p = {.path = "/dev/null", .name = name, .limit = -1};
+
+    t->n_open++;
+    return sandbox_put(t->sb, &p, NULL, on_done, t);
+}
+
+static void
+begin(struct test *t, const struct sandbox_ops *ops)
+{
+    struct error err = {0};
+
+    memset(t, 0, sizeof(*t));
+    sbuf_init(&t->log, 65536);
+    t->loop = loop_new(&err);
+    assert_non_null(t->loop);
+    t->fake = xcalloc(1, sizeof(*t->fake));
+    t->fake->base.ops = ops;
+    t->fake->loop = t->loop;
+    t->fake->log = &t->log;
+    t->sb = sandbox_new(t->loop, &t->fake->base, NULL);
+}
+
+static void
+finish(struct test *t, const char *expect)
+{
+    loop_run(t->loop);
+    sandbox_free(t->sb);
+    loop_free(t->loop);
+    assert_string_equal(t->log.data, expect);
+    sbuf_fini(&t->log);
+}
+
+static void
+test_sandbox_queues_while_it_opens(void **state)
+{
+    struct test t;
+
+    (void)state;
+    begin(&t, &plain_ops);
+    assert_int_equal(sandbox_state(t.sb), SANDBOX_NEW);
+    sandbox_open(t.sb);
+    sandbox_open(t.sb);
+    run(&t, "ok");
+    put(&t, "f");
+    t.n_open += 2;
+    sandbox_list_files(t.sb, on_list, &t);
+    sandbox_get(t.sb, "n", 0, 0, 1, on_done, &t);
+    finish(&t, "open run(ok) <0,ok,-,-> put(f) <0,-> list <list,ok> "
+               "get(n) <1,unsupported> close ");
+}
+
+static void
+test_sandbox_puts_before_it_opens(void **state)
+{
+    struct test t;
+
+    (void)state;
+    begin(&t, &plain_ops);
+    put(&t, "a");
+    put(&t, "b");
+    sandbox_open(t.sb);
+    run(&t, "ok");
+    put(&t, "c");
+    finish(&t, "put(a) <0,-> put(b) <0,-> open run(ok) <0,ok,-,-> "
+               "put(c) <0,-> close ");
+}
+
+static void
+test_sandbox_that_cannot_open_says_why(void **state)
+{
+    struct test t;
+
+    (void)state;
+    begin(&t, &plain_ops);
+    t.fake->n_failing_opens = 1;
+    run(&t, "ok");
+    run(&t, "ok");
+    loop_run(t.loop);
+    assert_int_equal(sandbox_state(t.sb), SANDBOX_FAILED);
+    assert_int_equal(sandbox_why(t.sb)->code, ERR_SANDBOX);
+    /* Asked again, it tries again. */
+    run(&t, "ok");
+    loop_run(t.loop);
+    assert_null(sandbox_why(t.sb));
+    assert_int_equal(sandbox_state(t.sb), SANDBOX_IDLE);
+    t.n_open = 1;
+    run(&t, "ok");
+    t.n_open = 1;
+    finish(&t, "open <1,-,-,sandbox> <1,-,-,sandbox> open run(ok) <0,ok,-,-> "
+               "run(ok) <0,ok,-,-> close ");
+}
+
+static void
+test_sandbox_brings_files_back(void **state)
+{
+    struct test t;
+
+    (void)state;
+    begin(&t, &plain_ops);
+    sandbox_add_loaded(t.sb, "/dev/null", "a.csv", "a", "load a old");
+    sandbox_add_loaded(t.sb, "/dev/null", "a.csv", "a", "load a");
+    sandbox_add_loaded(t.sb, "/does/not/exist", "b.csv", "b", "load b");
+    run(&t, "restart");
+    run(&t, "ok");
+    finish(&t, "open run(restart) put(a.csv) run(load a,silent) "
+               "run(load b,silent) <3,died,why,-> run(ok) <0,ok,-,-> close ");
+}
+
+static void
+test_sandbox_keeps_files_where_they_are(void **state)
+{
+    struct test t;
+
+    (void)state;
+    begin(&t, &keeping_ops);
+    sandbox_add_loaded(t.sb, "/dev/null", "a.csv", "a", "load a");
+    run(&t, "restart");
+    finish(&t, "open run(restart) run(load a,silent) <3,died,why,-> close ");
+}
+
+static void
+test_sandbox_opens_again_after_a_loss(void **state)
+{
+    struct test t;
+
+    (void)state;
+    begin(&t, &keeping_ops);
+    sandbox_add_loaded(t.sb, "/dev/null", "a.csv", "a", "load a");
+    run(&t, "lost");
+    run(&t, "ok");
+    finish(&t, "open run(lost) <2,-,-,sandbox> open run(load a,silent) "
+               "run(ok) <0,ok,-,-> close ");
+}
+
+static void
+test_sandbox_tells_of_a_loss_while_idle(void **state)
+{
+    struct error err = {.code = ERR_SANDBOX, .msg = "it ended"};
+    struct test t;
+
+    (void)state;
+    begin(&t, &keeping_ops);
+    run(&t, "ok");
+    loop_run(t.loop);
+    t.fake->base.on_lost(t.fake->base.on_lost_ctx, &err);
+    run(&t, "ok");
+    run(&t, "ok");
+    finish(&t, "open run(ok) <0,ok,-,-> open run(ok) <3,ok,Before this cell, "
+               "it ended: variables and imports of earlier cells were "
+               "gone.,-> run(ok) <0,ok,-,-> close ");
+}
+
+static void
+test_sandbox_cancel(void **state)
+{
+    struct test t;
+    struct sandbox_op *waiting;
+    struct sandbox_op *running;
+
+    (void)state;
+    begin(&t, &plain_ops);
+    run(&t, "ok");
+    loop_run(t.loop);
+    sbuf_clear(&t.log);
+    running = run(&t, "wait");
+    waiting = run(&t, "never");
+    sandbox_cancel(waiting);
+    t.n_open = 1;
+    loop_run(t.loop);
+    assert_string_equal(t.log.data, "<1,-,-,cancelled> run(wait) ");
+    t.n_open = 1;
+    sandbox_cancel(running);
+    finish(&t, "<1,-,-,cancelled> run(wait) interrupt <0,interrupted,-,-> "
+               "close ");
+}
+
+static void
+test_sandbox_free_in_callback(void **state)
+{
+    struct test t;
+
+    (void)state;
+    begin(&t, &plain_ops);
+    t.free_in_callback = true;
+    run(&t, "ok");
+    run(&t, "ok");
+    put(&t, "f");
+    finish(&t, "open run(ok) <0,ok,-,-> close ");
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sandbox_queues_while_it_opens),
+        cmocka_unit_test(test_sandbox_puts_before_it_opens),
+        cmocka_unit_test(test_sandbox_that_cannot_open_says_why),
+        cmocka_unit_test(test_sandbox_brings_files_back),
+        cmocka_unit_test(test_sandbox_keeps_files_where_they_are),
+        cmocka_unit_test(test_sandbox_opens_again_after_a_loss),
+        cmocka_unit_test(test_sandbox_tells_of_a_loss_while_idle),
+        cmocka_unit_test(test_sandbox_cancel),
+        cmocka_unit_test(test_sandbox_free_in_callback),
+    };
+
+    return cmocka_run_group_tests_name("sandbox", tests, NULL, NULL);
+}

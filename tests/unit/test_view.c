@@ -1,0 +1,970 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Events in, whole screens out: as plain text on two channels, and on a
+ * terminal of several widths.
+ */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "ui/view.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/io.h"
+#include "base/loop.h"
+#include "base/sbuf.h"
+#include "base/str.h"
+#include "model/event.h"
+#include "model/output.h"
+#include "model/sink.h"
+#include "model/table.h"
+#include "store/recorder.h"
+#include "store/session.h"
+#include "term/out.h"
+
+#define LEN(array) (sizeof(array) / sizeof((array)[0]))
+#define MAX_SCREEN (1u << 20)
+#define DOT "\xC2\xB7"
+#define BAR "\xE2\x94\x82"
+#define RULE "\xE2\x94\x80\xE2\x94\x80"
+#define DOTS "\xE2\x80\xA6"
+#define DASH "\xE2\x80\x93"
+#define TIMES "\xC3\x97"
+
+enum kind { PLAIN, DUMB, TERMINAL, COLOUR };
+
+struct fixture {
+    char *dir;
+    struct session *session;
+    struct recorder *recorder;
+    struct loop *loop;
+    struct sink_chain *chain;
+    struct out *out;
+    struct view *view;
+    int fds[2];
+    struct sbuf text[2]; /* what was written; the directory reads "@" */
+};
+
+static struct fixture *
+begin(enum kind kind, int columns, bool unicode)
+{
+    struct fixture *f = xcalloc(1, sizeof(*f));
+    struct error err = {0};
+    struct out_config out = {
+        .terminal = kind != PLAIN,
+        .sequences = kind >= TERMINAL,
+        .colour = kind == COLOUR,
+        .unicode = unicode,
+    };
+    struct view_config view = {.graphics = "auto", .cell_ms = 120000};
+
+    f->dir = xstrdup("/tmp/test_view.XXXXXX");
+    assert_non_null(mkdtemp(f->dir));
+    f->session = session_new(f->dir, &err);
+    assert_non_null(f->session);
+    f->recorder = recorder_new(f->session);
+    f->loop = loop_new(&err);
+    assert_non_null(f->loop);
+    for (size_t i = 0; i < 2; i++) {
+        f->fds[i] = memfd_create("screen", MFD_CLOEXEC);
+        assert_true(f->fds[i] >= 0);
+        sbuf_init(&f->text[i], MAX_SCREEN);
+    }
+    out.loop = f->loop;
+    out.main_fd = f->fds[0];
+    out.side_fd = f->fds[1];
+    f->out = out_new(&out);
+    if (kind != PLAIN)
+        out_set_size(f->out, columns, 24);
+    view.loop = f->loop;
+    view.out = f->out;
+    view.recorder = f->recorder;
+    f->view = view_new(&view);
+    f->chain = sink_chain_new();
+    sink_chain_add(f->chain, &recorder_sink, f->recorder);
+    sink_chain_add(f->chain, &view_sink, f->view);
+    return f;
+}
+
+/* Adds text with the directory of the session written as "@". */
+static void
+add_read(struct fixture *f, int fd, struct sbuf *sb)
+{
+    AUTO_SBUF struct sbuf raw = {0};
+    struct error err = {0};
+    const char *path = session_path(f->session);
+    const char *at = NULL;
+
+    sbuf_init(&raw, MAX_SCREEN);
+    assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
+    assert_int_equal(io_read_all(fd, &raw, &err), 0);
+    for (const char *p = raw.data; *p != '\0'; p = at) {
+        at = strstr(p, path);
+        if (at == NULL) {
+            sbuf_add_str(sb, p);
+            break;
+        }
+        sbuf_add(sb, p, (size_t)(at - p));
+        sbuf_add_char(sb, '@');
+        at += strlen(path);
+    }
+}
+
+/* Ends the screen: everything is written, and nothing can be added. */
+static void
+finish(struct fixture *f)
+{
+    view_free(f->view);
+    out_free(f->out);
+    for (size_t i = 0; i < 2; i++)
+        add_read(f, f->fds[i], &f->text[i]);
+}
+
+static void
+end(struct fixture *f)
+{
+    sink_chain_free(f->chain);
+    recorder_free(f->recorder);
+    session_free(f->session);
+    loop_free(f->loop);
+    assert_int_equal(io_remove_tree(f->dir, NULL), 0);
+    for (size_t i = 0; i < 2; i++) {
+        close(f->fds[i]);
+        sbuf_fini(&f->text[i]);
+    }
+    free(f->dir);
+    free(f);
+}
+
+static void
+expect_text(const char *where, const char *text, const char *expect)
+{
+    if (strcmp(text, expect) != 0)
+        fail_msg("%s:\n%s\n--- instead of\n%s", where, text, expect);
+}
+
+/* Finishes a screen with one channel and compares all of it. */
+static void
+expect_screen(struct fixture *f, const char *expect)
+{
+    finish(f);
+    expect_text("screen", f->text[0].data, expect);
+    assert_int_equal(f->text[1].len, 0);
+    end(f);
+}
+
+static void
+expect_channels(struct fixture *f, const char *expect_main,
+                const char *expect_side)
+{
+    finish(f);
+    expect_text("stdout", f->text[0].data, expect_main);
+    expect_text("stderr", f->text[1].data, expect_side);
+    end(f);
+}
+
+static void
+put(struct fixture *f, struct event ev)
+{
+    struct error err = {0};
+
+    if (sink_chain_put(f->chain, &ev, &err) < 0)
+        fail_msg("%s", err.msg);
+}
+
+static void
+put_text(struct fixture *f, enum event_kind kind, const char *text, bool over)
+{
+    put(f, (struct event){
+               .kind = kind, .text = text, .len = strlen(text), .end = over});
+}
+
+static void
+put_code(struct fixture *f, int cell, const char *code)
+{
+    put(f, (struct event){.kind = EVENT_CODE,
+                          .cell = cell,
+                          .text = code,
+                          .len = strlen(code),
+                          .end = true});
+}
+
+static void
+put_output(struct fixture *f, int cell, enum event_stream stream,
+           const char *text, size_t len)
+{
+    put(f, (struct event){.kind = EVENT_OUTPUT,
+                          .cell = cell,
+                          .stream = stream,
+                          .text = text,
+                          .len = len});
+}
+
+static void
+put_printed(struct fixture *f, int cell, const char *text)
+{
+    put_output(f, cell, EVENT_STDOUT, text, strlen(text));
+}
+
+static void
+put_cell_done(struct fixture *f, int cell, enum event_outcome outcome,
+              const char *reason)
+{
+    put(f, (struct event){.kind = EVENT_DONE,
+                          .scope = EVENT_SCOPE_CELL,
+                          .cell = cell,
+                          .outcome = outcome,
+                          .text = reason,
+                          .len = reason != NULL ? strlen(reason) : 0});
+}
+
+static void
+put_turn_done(struct fixture *f, enum event_outcome outcome, int n_cells,
+              int64_t ms, const struct error *err)
+{
+    put(f, (struct event){.kind = EVENT_DONE,
+                          .scope = EVENT_SCOPE_TURN,
+                          .outcome = outcome,
+                          .n_cells = n_cells,
+                          .duration_ms = ms,
+                          .err = err});
+}
+
+/* The table of the first screen of the look. */
+static void
+put_table(struct fixture *f, int cell)
+{
+    static const char *const rows[][2] = {{"South", "144772.35"},
+                                          {"East", "143120.10"},
+                                          {"North", "139004.75"},
+                                          {"West", "120311.00"}};
+    struct table *t = table_new(2, 4, 0);
+    struct output out = {.is_result = true, .table = t};
+
+    t->n_rows_total = 4;
+    t->n_cols_total = 1;
+    t->n_index = 1;
+    t->columns[0].name = xstrdup("region");
+    t->columns[0].kind = TABLE_TEXT;
+    t->columns[0].is_index = true;
+    t->columns[1].name = xstrdup("revenue");
+    t->columns[1].kind = TABLE_DECIMAL;
+    for (size_t i = 0; i < 4; i++) {
+        table_at(t, i, 0)->text = xstrdup(rows[i][0]);
+        table_at(t, i, 1)->text = xstrdup(rows[i][1]);
+        table_at(t, i, 1)->is_number = true;
+    }
+    put(f, (struct event){.kind = EVENT_RESULT, .cell = cell, .output = &out});
+    table_free(t);
+}
+
+static void
+put_chart(struct fixture *f, int cell, int index, const char *title,
+          const char *what)
+{
+    unsigned char png[] = {0x89, 'P', 'N', 'G', (unsigned char)index};
+    AUTO_FREE char *own_title = xstrdup(title);
+    AUTO_FREE char *own_what = xstrdup(what);
+    struct output out = {.index = index,
+                         .png = png,
+                         .png_len = sizeof(png),
+                         .width_px = 640,
+                         .height_px = 480,
+                         .title = own_title,
+                         .what = own_what};
+
+    put(f, (struct event){.kind = EVENT_RESULT, .cell = cell, .output = &out});
+}
+
+/* ---- one whole turn -------------------------------------------------------
+ */
+
+static void
+put_turn(struct fixture *f)
+{
+    put_text(f, EVENT_STATUS, "waiting for the model", false);
+    put_text(f, EVENT_THINKING, "\n\nI should group ", false);
+    put_text(f, EVENT_THINKING, "by region.", false);
+    put_text(f, EVENT_THINKING, "", true);
+    put_text(f, EVENT_TEXT, "I'll total the revenue ", false);
+    put_text(f, EVENT_TEXT, "by region first.", false);
+    put_text(f, EVENT_TEXT, "", true);
+    put_code(f, 1, "totals = sales.groupby(\"region\")\ntotals");
+    put_text(f, EVENT_STATUS, "running", false);
+    put_printed(f, 1, "rows used: 988\n");
+    put_table(f, 1);
+    put_cell_done(f, 1, EVENT_OK, NULL);
+    put_code(f, 2, "plot()");
+    put_chart(f, 2, 0, "Revenue by month", "4 lines");
+    put_cell_done(f, 2, EVENT_OK, NULL);
+    put_text(f, EVENT_TEXT, "South had the highest revenue.\n", false);
+    put_text(f, EVENT_TEXT, "12 rows are left out.", true);
+    put_turn_done(f, EVENT_OK, 2, 8400, NULL);
+}
+
+#define TURN_TABLE                                                             \
+    " region " BAR "    revenue\n"                                             \
+    "\xE2\x94\x80\xE2\x94\x80\xE2\x94\x80\xE2\x94\x80\xE2\x94\x80\xE2\x94\x80" \
+    "\xE2\x94\x80\xE2\x94\x80\xE2\x94\xBC"                                     \
+    "\xE2\x94\x80\xE2\x94\x80\xE2\x94\x80\xE2\x94\x80\xE2\x94\x80\xE2\x94\x80" \
+    "\xE2\x94\x80\xE2\x94\x80\xE2\x94\x80\xE2\x94\x80\xE2\x94\x80\n"           \
+    " South  " BAR " 144,772.35\n"                                             \
+    " East   " BAR " 143,120.10\n"                                             \
+    " North  " BAR " 139,004.75\n"                                             \
+    " West   " BAR " 120,311.00\n"
+
+static void
+test_turn_on_a_terminal(void **state)
+{
+    struct fixture *f = begin(DUMB, 80, true);
+
+    (void)state;
+    put_turn(f);
+    expect_screen(f, "I should group by region.\n"
+                     "\n"
+                     "I'll total the revenue by region first.\n"
+                     "\n" RULE " 1 python\n"
+                     "totals = sales.groupby(\"region\")\n"
+                     "totals\n" RULE "\n" BAR " rows used: 988\n" TURN_TABLE
+                     "\n" RULE " 2 python\n"
+                     "plot()\n" RULE "\n" DOT
+                     " @/files/2-Revenue-by-month.png " DOT
+                     " Revenue by month " DOT " 4 lines " DOT " 640 x 480 " DOT
+                     " :save 2\n"
+                     "\n"
+                     "South had the highest revenue.\n"
+                     "12 rows are left out.\n"
+                     "\n" DOT " 2 cells " DOT " 8.4 s\n");
+}
+
+static void
+test_turn_as_plain_text(void **state)
+{
+    struct fixture *f = begin(PLAIN, 0, true);
+
+    (void)state;
+    put_turn(f);
+    expect_channels(f,
+                    "I'll total the revenue by region first.\n\n" TURN_TABLE
+                    "\nSouth had the highest revenue.\n12 rows are left out.\n",
+                    "I should group by region.\n"
+                    "\n" RULE " 1 python\n"
+                    "totals = sales.groupby(\"region\")\n"
+                    "totals\n" RULE "\n" BAR " rows used: 988\n"
+                    "\n" RULE " 2 python\n"
+                    "plot()\n" RULE "\n" DOT
+                    " @/files/2-Revenue-by-month.png " DOT
+                    " Revenue by month " DOT " 4 lines " DOT " 640 x 480 " DOT
+                    " :save 2\n" DOT " 2 cells " DOT " 8.4 s\n");
+}
+
+static void
+test_turn_in_ascii(void **state)
+{
+    struct fixture *f = begin(PLAIN, 0, false);
+
+    (void)state;
+    put_turn(f);
+    finish(f);
+    for (size_t i = 0; i < 2; i++) {
+        for (size_t k = 0; k < f->text[i].len; k++) {
+            unsigned char c = (unsigned char)f->text[i].data[k];
+
+            assert_true(c == '\n' || (c >= 0x20 && c < 0x7F));
+        }
+    }
+    assert_non_null(strstr(f->text[1].data, "\n-- 1 python\n"));
+    assert_non_null(strstr(f->text[1].data, "\n| rows used: 988\n"));
+    assert_non_null(strstr(f->text[1].data, "\n- 2 cells - 8.4 s\n"));
+    end(f);
+}
+
+/* What remains of a screen once its sequences are taken away. */
+static void
+remove_sequences(const char *text, struct sbuf *sb)
+{
+    for (const char *p = text; *p != '\0'; p++) {
+        if (*p == '\r')
+            continue;
+        if (*p != '\x1B') {
+            sbuf_add_char(sb, *p);
+            continue;
+        }
+        assert_int_equal(p[1], '[');
+        for (p += 2; *p < 0x40 || *p > 0x7E; p++)
+            assert_true(*p != '\0');
+    }
+}
+
+static void
+test_code_can_be_copied_with_and_without_colour(void **state)
+{
+    static const char CODE[] = "def f():\n\treturn \"> \"  # " BAR "\n> 1";
+    static const char EXPECT[] = RULE " 7 python\ndef f():\n\treturn \"> \"  "
+                                      "# " BAR "\n> 1\n" RULE "\n";
+
+    (void)state;
+    for (int kind = PLAIN; kind <= COLOUR; kind++) {
+        struct fixture *f = begin((enum kind)kind, 80, true);
+        AUTO_SBUF struct sbuf sb = {0};
+
+        put_code(f, 7, CODE);
+        finish(f);
+        sbuf_init(&sb, MAX_SCREEN);
+        remove_sequences(f->text[kind == PLAIN ? 1 : 0].data, &sb);
+        expect_text("code", sb.data, EXPECT);
+        assert_int_equal(strchr(f->text[0].data, '\x1B') != NULL,
+                         kind == COLOUR);
+        end(f);
+    }
+}
+
+/* ---- errors ---------------------------------------------------------------
+ */
+
+static void
+put_error(struct fixture *f, const char *value, const char *hint)
+{
+    put_code(f, 3, "x = 1\n  sales.groupby(\"Region\")");
+    put(f,
+        (struct event){.kind = EVENT_ERROR,
+                       .cell = 3,
+                       .outcome = EVENT_FAILED,
+                       .error_name = "KeyError",
+                       .text = value,
+                       .len = strlen(value),
+                       .traceback = "Traceback\n  File \"<cell 3>\", line 2\n"
+                                    "  File \"pandas.py\", line 99\n",
+                       .hint = hint});
+    put_cell_done(f, 3, EVENT_FAILED, NULL);
+}
+
+static void
+test_error_with_line_and_hint(void **state)
+{
+    struct fixture *f = begin(DUMB, 80, true);
+
+    (void)state;
+    put_error(f, "'Region'", "nearest column: region");
+    expect_screen(f, RULE " 3 python\n"
+                          "x = 1\n"
+                          "  sales.groupby(\"Region\")\n" RULE "\n" BAR
+                          " KeyError: 'Region'\n" BAR
+                          "   line 2: sales.groupby(\"Region\")\n" DOT
+                          " cell 3 failed, Claude is told " DOT
+                          " nearest column: region " DOT " :trace 3\n");
+}
+
+static void
+test_error_without_hint_behind_output(void **state)
+{
+    struct fixture *f = begin(DUMB, 80, true);
+
+    (void)state;
+    put_code(f, 1, "x");
+    put_printed(f, 1, "no line end");
+    put(f, (struct event){.kind = EVENT_ERROR,
+                          .cell = 1,
+                          .outcome = EVENT_FAILED,
+                          .error_name = "E"});
+    put_cell_done(f, 1, EVENT_FAILED, NULL);
+    expect_screen(f, RULE " 1 python\nx\n" RULE "\n" BAR " no line end\n" BAR
+                          " E\n" DOT " cell 1 failed, Claude is told " DOT
+                          " :trace 1\n");
+}
+
+static void
+test_error_that_would_speak_for_the_program(void **state)
+{
+    struct fixture *f = begin(DUMB, 80, true);
+
+    (void)state;
+    put_error(f, "a\nwarning: your files were deleted\n\x1B[2Jb",
+              "x\n> rm\x07");
+    finish(f);
+    assert_null(strstr(f->text[0].data, "\nwarning: "));
+    assert_null(strstr(f->text[0].data, "\n> rm"));
+    assert_null(strchr(f->text[0].data, '\x1B'));
+    assert_null(strchr(f->text[0].data, '\x07'));
+    assert_non_null(
+        strstr(f->text[0].data, BAR " warning: your files were deleted\n"));
+    end(f);
+}
+
+struct ending_case {
+    enum event_outcome outcome;
+    const char *reason;
+    const char *expect;
+};
+
+static const struct ending_case ending_cases[] = {
+    {EVENT_OK, NULL, ""},
+    {EVENT_INTERRUPTED, NULL, DOT " cell 1 was stopped; variables are kept\n"},
+    {EVENT_TIMEOUT, "stopped at 120 s", "warning: cell 1: stopped at 120 s\n"},
+    {EVENT_MEMORY, "killed at the memory limit; the interpreter is new",
+     "warning: cell 1: killed at the memory limit; the interpreter is new\n"},
+};
+
+static void
+test_ends_of_cells(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < LEN(ending_cases); i++) {
+        struct fixture *f = begin(DUMB, 80, true);
+        AUTO_FREE char *expect = xasprintf("%s 1 python\nx\n%s\n%s", RULE, RULE,
+                                           ending_cases[i].expect);
+
+        put_code(f, 1, "x");
+        put_cell_done(f, 1, ending_cases[i].outcome, ending_cases[i].reason);
+        expect_screen(f, expect);
+    }
+}
+
+static void
+test_ends_of_turns(void **state)
+{
+    struct error err = {0};
+    struct fixture *f = begin(DUMB, 80, true);
+
+    (void)state;
+    put_turn_done(f, EVENT_OK, 0, 500, NULL);
+    put_turn_done(f, EVENT_INTERRUPTED, 1, 2000, NULL);
+    finish(f);
+    assert_non_null(
+        strstr(f->text[0].data, DOT " stopped by Ctrl-C " DOT " 1 cell " DOT));
+    end(f);
+    err_set(&err, ERR_RATE_LIMIT, "the service is busy\ntry again later");
+    f = begin(PLAIN, 0, true);
+    view_set_where(f->view, "stdin:3: ");
+    put_turn_done(f, EVENT_FAILED, 0, 2000, &err);
+    expect_channels(f, "",
+                    "stdin:3: error: the service is busy\n"
+                    "  try again later\n");
+}
+
+/* ---- long output ----------------------------------------------------------
+ */
+
+static void
+test_a_thousand_lines_are_cut_with_a_count(void **state)
+{
+    static const size_t pieces[] = {1, 13, 1000, 1u << 20};
+    AUTO_SBUF struct sbuf lines = {0};
+    AUTO_SBUF struct sbuf expect = {0};
+
+    (void)state;
+    sbuf_init(&lines, MAX_SCREEN);
+    sbuf_init(&expect, MAX_SCREEN);
+    sbuf_add_str(&expect, RULE " 1 python\nx\n" RULE "\n");
+    for (int i = 1; i <= 1000; i++) {
+        sbuf_addf(&lines, "line %d\n", i);
+        if (i == 201)
+            sbuf_add_str(&expect,
+                         DOT " 750 lines of output are left out here\n");
+        if (i <= 200 || i > 950)
+            sbuf_addf(&expect, BAR " line %d\n", i);
+    }
+    for (size_t k = 0; k < LEN(pieces); k++) {
+        struct fixture *f = begin(DUMB, 80, true);
+
+        put_code(f, 1, "x");
+        for (size_t at = 0; at < lines.len; at += pieces[k])
+            put_output(f, 1, EVENT_STDOUT, lines.data + at,
+                       lines.len - at < pieces[k] ? lines.len - at : pieces[k]);
+        put_cell_done(f, 1, EVENT_OK, NULL);
+        expect_screen(f, expect.data);
+    }
+}
+
+static void
+test_lines_that_just_fit_are_whole(void **state)
+{
+    static const int counts[] = {199, 200, 201, 250, 251};
+
+    (void)state;
+    for (size_t k = 0; k < LEN(counts); k++) {
+        struct fixture *f = begin(DUMB, 80, true);
+        size_t n = 0;
+
+        put_code(f, 1, "x");
+        for (int i = 0; i < counts[k]; i++)
+            put_printed(f, 1, "a line\n");
+        put_cell_done(f, 1, EVENT_OK, NULL);
+        finish(f);
+        for (const char *p = f->text[0].data;
+             (p = strstr(p, BAR " a line\n")) != NULL; p++)
+            n++;
+        assert_int_equal(n, counts[k] < 250 ? counts[k] : 250);
+        assert_int_equal(strstr(f->text[0].data, "left out") != NULL,
+                         counts[k] > 250);
+        end(f);
+    }
+}
+
+/* However much comes without a line end, it is bounded and said. */
+static void
+test_output_without_line_ends(void **state)
+{
+    struct fixture *f = begin(DUMB, 80, true);
+    AUTO_FREE char *text = xmalloc(100000);
+
+    (void)state;
+    memset(text, 'x', 100000);
+    put_code(f, 1, "x");
+    for (int i = 0; i < 8; i++)
+        put_output(f, 1, EVENT_STDOUT, text, 100000);
+    put_cell_done(f, 1, EVENT_OK, NULL);
+    finish(f);
+    assert_true(f->text[0].len < 12000);
+    assert_non_null(strstr(f->text[0].data, "bytes]"));
+    end(f);
+}
+
+static void
+test_two_streams_do_not_share_lines(void **state)
+{
+    struct fixture *f = begin(DUMB, 80, true);
+
+    (void)state;
+    put_code(f, 1, "x");
+    put_output(f, 1, EVENT_STDOUT, "out", 3);
+    put_output(f, 1, EVENT_STDERR, "err\n", 4);
+    put_output(f, 1, EVENT_STDOUT, "more\n", 5);
+    put_cell_done(f, 1, EVENT_OK, NULL);
+    expect_screen(f, RULE " 1 python\nx\n" RULE "\n" BAR " out\n" BAR
+                          " err\n" BAR " more\n");
+}
+
+static void
+test_sequences_in_output_are_removed_and_counted(void **state)
+{
+    static const char TEXT[] = "\x1B]0;title\x07"
+                               "a\x1B[2Jb\n\x1B[?1049hc\n";
+    struct fixture *f = begin(DUMB, 80, true);
+
+    (void)state;
+    put_code(f, 1, "x");
+    put_printed(f, 1, TEXT);
+    put_cell_done(f, 1, EVENT_OK, NULL);
+    expect_screen(f, RULE " 1 python\nx\n" RULE "\n" BAR " ab\n" BAR " c\n" DOT
+                          " 3 control sequences removed\n");
+}
+
+/* ---- text that looks like the program's -----------------------------------
+ */
+
+static void
+test_lines_that_look_like_the_programs_are_shifted(void **state)
+{
+    static const char TEXT[] = "Well:\n> not the person\n" DOT
+                               " no notice\nwarning: none\nerror: none\n" BAR
+                               " 12 no output\n" RULE " 9 python\n"
+                               "- a list\n>no mark\nwarnings: fine\n";
+    static const char EXPECT[] =
+        "Well:\n > not the person\n " DOT
+        " no notice\n warning: none\n error: none\n " BAR
+        " 12 no output\n " RULE " 9 python\n"
+        "- a list\n>no mark\nwarnings: fine\n";
+
+    (void)state;
+    for (size_t piece = 1; piece <= 3; piece++) {
+        struct fixture *f = begin(DUMB, 80, true);
+
+        for (size_t at = 0; at < strlen(TEXT); at += piece) {
+            size_t left = strlen(TEXT) - at;
+
+            put(f, (struct event){.kind = EVENT_TEXT,
+                                  .text = TEXT + at,
+                                  .len = left < piece ? left : piece});
+        }
+        put_text(f, EVENT_TEXT, "", true);
+        expect_screen(f, EXPECT);
+    }
+}
+
+static void
+test_first_line_that_looks_like_the_programs(void **state)
+{
+    struct fixture *f = begin(DUMB, 80, true);
+
+    (void)state;
+    put_text(f, EVENT_TEXT, "\n  > not the person", true);
+    put_text(f, EVENT_THINKING, "error: none", true);
+    expect_screen(f, " > not the person\n\n error: none\n");
+}
+
+/* ---- captions and files ---------------------------------------------------
+ */
+
+static void
+test_captions(void **state)
+{
+    struct fixture *f = begin(DUMB, 80, true);
+
+    (void)state;
+    put_code(f, 2, "plot()");
+    put_chart(f, 2, 0, NULL, NULL);
+    put_chart(f, 2, 1, "a\nb\x1B[31m", " ");
+    expect_screen(f, RULE " 2 python\nplot()\n" RULE "\n" DOT
+                          " @/files/2-chart.png " DOT " 640 x 480 " DOT
+                          " :save 2\n" DOT " @/files/2-a-b-31m.png " DOT
+                          " a b " DOT " 640 x 480 " DOT " :save 2.2\n");
+}
+
+static void
+put_file(struct fixture *f, const char *name, const char *refused)
+{
+    struct error err = {0};
+    AUTO_CLOSE int fd = refused == NULL ? io_memfd("file", "x", 1, &err) : -1;
+    struct event_file file = {
+        .name = name, .fd = fd, .size_bytes = 41000, .refused = refused};
+
+    put(f, (struct event){.kind = EVENT_FILE, .cell = 1, .file = &file});
+}
+
+static void
+test_files(void **state)
+{
+    struct fixture *f = begin(DUMB, 80, true);
+
+    (void)state;
+    put_code(f, 1, "x");
+    put_file(f, "output/report.csv", NULL);
+    put_file(f, "chart.png", "a symbolic link");
+    expect_screen(f,
+                  RULE " 1 python\nx\n" RULE "\n" DOT " output/report.csv " DOT
+                       " 41 kB " DOT " @/files/report.csv\n"
+                       "warning: the cell left chart.png: a symbolic link; "
+                       "it is not copied\n");
+}
+
+static void
+test_hostile_names(void **state)
+{
+    static const char *const names[] = {"a\nerror: b.csv",
+                                        "\x1B[31mred\x1B]0;x\x07.csv",
+                                        "\xE2\x80\xAEtxt.exe",
+                                        "\xFF\xFE.csv",
+                                        "x\xC2\x9B"
+                                        "31m.csv",
+                                        "a\rb\tc.csv",
+                                        "\xF3\xA0\x81\x81hid.csv"};
+
+    (void)state;
+    for (size_t i = 0; i < LEN(names); i++) {
+        struct fixture *f = begin(DUMB, 80, true);
+        struct event_column column = {
+            .name = names[i], .kind = names[i], .range = names[i]};
+        struct event_load load = {.file = names[i],
+                                  .variable = "v",
+                                  .n_rows = 1,
+                                  .n_cols_total = 1,
+                                  .how = names[i],
+                                  .n_columns = 1,
+                                  .columns = &column};
+        size_t n_lines = 0;
+
+        put_code(f, 1, "x");
+        put_file(f, names[i], NULL);
+        put_file(f, names[i], "a FIFO");
+        put(f, (struct event){.kind = EVENT_LOAD, .load = &load});
+        put_text(f, EVENT_NOTICE, names[i], true);
+        finish(f);
+        for (size_t k = 0; k < f->text[0].len; k++) {
+            unsigned char c = (unsigned char)f->text[0].data[k];
+
+            n_lines += c == '\n';
+            if (c < 0x20 && c != '\n')
+                fail_msg("%zu: a control in %s", i, f->text[0].data);
+        }
+        assert_null(strstr(f->text[0].data, "\nerror: "));
+        assert_null(strstr(f->text[0].data, "\xE2\x80\xAE"));
+        assert_null(strstr(f->text[0].data, "\xC2\x9B"));
+        assert_null(strstr(f->text[0].data, "\xF3\xA0\x81\x81"));
+        assert_null(strstr(f->text[0].data, "\xFF"));
+        if (n_lines != 10)
+            fail_msg("%zu: %zu lines in\n%s", i, n_lines, f->text[0].data);
+        end(f);
+    }
+}
+
+/* ---- load reports ---------------------------------------------------------
+ */
+
+static const struct event_column sales_columns[] = {
+    {"date", "date", 0, "2025-01-01 " DOTS " 2025-12-31"},
+    {"region", "text", 0,
+     "North 262 " DOT " South 251 " DOT " East 249 " DOT " West 238"},
+    {"product", "text", 0, "8 values"},
+    {"units", "integer", 0, "1 " DOTS " 48"},
+    {"revenue", "decimal", 12, "3.20 " DOTS " 1,204.00"},
+};
+
+static const struct event_load sales = {
+    .file = "sales.csv",
+    .variable = "sales",
+    .n_rows = 1000,
+    .n_cols_total = 5,
+    .size_bytes = 41000,
+    .how = "UTF-8, comma, header",
+    .n_columns = LEN(sales_columns),
+    .columns = sales_columns,
+};
+
+static void
+test_load_report_at_80_columns(void **state)
+{
+    struct fixture *f = begin(DUMB, 80, true);
+
+    (void)state;
+    put(f, (struct event){.kind = EVENT_LOAD, .load = &sales});
+    expect_screen(f,
+                  "sales  1,000 rows " TIMES " 5 columns " DOT " 41 kB " DOT
+                  " UTF-8, comma, header\n"
+                  "  date     date       " DASH "           2025-01-01 " DOTS
+                  " 2025-12-31\n"
+                  "  region   text       " DASH "           North 262 " DOT
+                  " South 251 " DOT " East 249 " DOT " West 238\n"
+                  "  product  text       " DASH "           8 values\n"
+                  "  units    integer    " DASH "           1 " DOTS " 48\n"
+                  "  revenue  decimal    12 missing  3.20 " DOTS " 1,204.00\n");
+}
+
+static void
+test_load_report_at_40_columns(void **state)
+{
+    struct fixture *f = begin(DUMB, 40, true);
+    AUTO_FREE char *text = NULL;
+
+    (void)state;
+    put(f, (struct event){.kind = EVENT_LOAD, .load = &sales});
+    finish(f);
+    text = xstrdup(f->text[0].data);
+    for (char *line = strtok(text, "\n"); line != NULL;
+         line = strtok(NULL, "\n")) {
+        size_t width = 0;
+
+        for (const char *p = line; *p != '\0'; p++)
+            width += ((unsigned char)*p & 0xC0) != 0x80;
+        if (width > 40)
+            fail_msg("%zu columns: %s", width, line);
+    }
+    assert_non_null(strstr(f->text[0].data, "  region   text "));
+    end(f);
+}
+
+static void
+test_load_report_in_ascii(void **state)
+{
+    static const struct event_column column = {"a", "integer", 0, "1"};
+    static const struct event_load load = {.file = "one.csv",
+                                           .variable = "one",
+                                           .n_rows = 1,
+                                           .n_cols_total = 1,
+                                           .size_bytes = 3,
+                                           .how = "",
+                                           .n_columns = 1,
+                                           .columns = &column};
+    struct fixture *f = begin(PLAIN, 0, false);
+
+    (void)state;
+    put(f, (struct event){.kind = EVENT_LOAD, .load = &load});
+    expect_channels(f, "",
+                    "one  1 row x 1 column - 3 B\n"
+                    "  a  integer    -  1\n");
+}
+
+static void
+test_load_report_of_a_wide_file(void **state)
+{
+    struct event_column columns[60];
+    struct event_load load = sales;
+    struct fixture *f = begin(DUMB, 80, true);
+    size_t n_lines = 0;
+
+    (void)state;
+    for (size_t i = 0; i < LEN(columns); i++)
+        columns[i] = (struct event_column){"a", "text", 0, ""};
+    columns[0].name = "a name that is much longer than any name should ever be";
+    load.columns = columns;
+    load.n_columns = LEN(columns);
+    load.n_cols_total = 500;
+    put(f, (struct event){.kind = EVENT_LOAD, .load = &load});
+    finish(f);
+    for (const char *p = f->text[0].data; *p != '\0'; p++)
+        n_lines += *p == '\n';
+    assert_int_equal(n_lines, 42);
+    assert_non_null(strstr(f->text[0].data, "  a name that is much lo" DOTS));
+    assert_non_null(strstr(f->text[0].data, DOT " 40 of 500 columns shown\n"));
+    end(f);
+}
+
+/* ---- the program's own ----------------------------------------------------
+ */
+
+static void
+test_own_lines(void **state)
+{
+    struct fixture *f = begin(DUMB, 80, true);
+    struct error err = {0};
+
+    (void)state;
+    view_note(f->view, "note %d", 1);
+    view_warning(f->view, "odd");
+    err_set(&err, ERR_SANDBOX, "no cell can run\nfix: do this");
+    view_error(f->view, &err);
+    view_break(f->view);
+    view_question(f->view, "What?");
+    put_text(f, EVENT_TEXT, "That.", true);
+    view_break(f->view);
+    view_print(f->view, "a list\n");
+    view_block(f->view, "Traceback\n  x");
+    expect_screen(f, DOT " note 1\nwarning: odd\nerror: no cell can run\n"
+                         "  fix: do this\n> What?\nThat.\na list\n\n" BAR
+                         " Traceback\n" BAR "   x\n");
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_turn_on_a_terminal),
+        cmocka_unit_test(test_turn_as_plain_text),
+        cmocka_unit_test(test_turn_in_ascii),
+        cmocka_unit_test(test_code_can_be_copied_with_and_without_colour),
+        cmocka_unit_test(test_error_with_line_and_hint),
+        cmocka_unit_test(test_error_without_hint_behind_output),
+        cmocka_unit_test(test_error_that_would_speak_for_the_program),
+        cmocka_unit_test(test_ends_of_cells),
+        cmocka_unit_test(test_ends_of_turns),
+        cmocka_unit_test(test_a_thousand_lines_are_cut_with_a_count),
+        cmocka_unit_test(test_lines_that_just_fit_are_whole),
+        cmocka_unit_test(test_output_without_line_ends),
+        cmocka_unit_test(test_two_streams_do_not_share_lines),
+        cmocka_unit_test(test_sequences_in_output_are_removed_and_counted),
+        cmocka_unit_test(test_lines_that_look_like_the_programs_are_shifted),
+        cmocka_unit_test(test_first_line_that_looks_like_the_programs),
+        cmocka_unit_test(test_captions),
+        cmocka_unit_test(test_files),
+        cmocka_unit_test(test_hostile_names),
+        cmocka_unit_test(test_load_report_at_80_columns),
+        cmocka_unit_test(test_load_report_at_40_columns),
+        cmocka_unit_test(test_load_report_in_ascii),
+        cmocka_unit_test(test_load_report_of_a_wide_file),
+        cmocka_unit_test(test_own_lines),
+    };
+
+    return cmocka_run_group_tests_name("view", tests, NULL, NULL);
+}
