@@ -7,6 +7,8 @@
 #include "config.h"
 #endif
 
+#include <errno.h>
+#include <fcntl.h>
 #include <langinfo.h>
 #include <locale.h>
 #include <signal.h>
@@ -81,6 +83,18 @@ close_memory(void)
 #if !defined(__SANITIZE_ADDRESS__)
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 #endif
+}
+
+/* A descriptor that was closed by the caller would be taken by the next file
+   that is opened, and then be written to. */
+static void
+open_standard_descriptors(void)
+{
+    for (int fd = 0; fd <= 2; fd++) {
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF &&
+            open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY) < 0)
+            _exit(1);
+    }
 }
 
 static bool
@@ -227,6 +241,7 @@ build_sandbox(struct program *p)
     struct local_config local = {
         .bwrap = c->bwrap,
         .python = c->python,
+        .without_proc = str_eq(c->without_proc, "allow"),
         .drop_uid_set = c->drop_uid > 0,
         .drop_uid = c->drop_uid > 0 ? (uid_t)c->drop_uid : 0,
         .on_terminal = p->tty != NULL,
@@ -523,6 +538,7 @@ main(int argc, char **argv)
     bool unicode = false;
     int status = 0;
 
+    open_standard_descriptors();
     close_memory();
     signal(SIGPIPE, SIG_IGN);
     unicode = set_locale();

@@ -43,6 +43,7 @@ struct config {
     /* sandbox. */
     char *python;
     char *bwrap;
+    char *without_proc; /* "refuse" or "allow" */
     int64_t drop_uid; /* -1: chosen by the program */
 
     /* display. */

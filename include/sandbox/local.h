@@ -27,6 +27,10 @@ struct local_config {
     bool drop_uid_set; /* a configured identity for when the program is root */
     uid_t drop_uid;
 
+    /* Where no /proc can be mounted, run without one instead of refusing: as
+       well isolated, but some of Python's modules miss it. */
+    bool without_proc;
+
     bool on_terminal; /* plots are prepared at once, not after a pause */
 
     /* Size for which figures are made; 0: matplotlib's own. */

@@ -781,6 +781,7 @@ agent_ask(struct agent *a, const char *question, struct error *err)
     memset(&a->sink_err, 0, sizeof(a->sink_err));
     memset(&a->end_err, 0, sizeof(a->end_err));
     a->turn_start_ms = clock_now_ms();
+    a->state = AGENT_ASKING;
     emit_text(a, EVENT_QUESTION, question, strlen(question), true);
     send_request(a);
     return 0;

@@ -58,22 +58,37 @@ is_empty(const yaml_node_t *node)
            node->data.scalar.length == 0;
 }
 
+/* The names that can stand where name does: whole keys, or sections. Elements
+   and array are owned by the caller. */
+static char **
+known_names(bool sections)
+{
+    char **names = xcalloc(config_n_keys, sizeof(*names));
+
+    for (size_t i = 0; i < config_n_keys; i++) {
+        const char *key = config_keys[i].name;
+
+        names[i] = sections ? xstrndup(key, strcspn(key, ".")) : xstrdup(key);
+    }
+    return names;
+}
+
 static int
 unknown_key(const struct reader *r, const yaml_node_t *node, const char *name,
-            struct error *err)
+            bool is_section_name, struct error *err)
 {
-    const char **names = xcalloc(config_n_keys, sizeof(*names));
-    const char *near = NULL;
+    char **names = known_names(is_section_name);
+    const char *near =
+        str_nearest(name, (const char *const *)names, config_n_keys);
 
-    for (size_t i = 0; i < config_n_keys; i++)
-        names[i] = config_keys[i].name;
-    near = str_nearest(name, names, config_n_keys);
-    free(names);
     if (near != NULL)
         err_set(err, ERR_CONFIG, "unknown key '%s'; the nearest is '%s'", name,
                 near);
     else
         err_set(err, ERR_CONFIG, "unknown key '%s'", name);
+    for (size_t i = 0; i < config_n_keys; i++)
+        free(names[i]);
+    free(names);
     return fail_at(r, node, err);
 }
 
@@ -99,7 +114,7 @@ read_value(struct reader *r, const yaml_node_t *key_node, const char *name,
     const char *text = scalar_text(value_node);
 
     if (key == NULL)
-        return unknown_key(r, key_node, name, err);
+        return unknown_key(r, key_node, name, false, err);
     if (r->seen[key - config_keys]) {
         err_set(err, ERR_CONFIG, "%s is there twice", name);
         return fail_at(r, key_node, err);
@@ -159,7 +174,7 @@ read_root(struct reader *r, const yaml_node_t *root, struct error *err)
             return fail_at(r, key, err);
         }
         if (!is_section(name))
-            return unknown_key(r, key, name, err);
+            return unknown_key(r, key, name, true, err);
         if (is_empty(value))
             continue;
         if (value == NULL || value->type != YAML_MAPPING_NODE) {

@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/secret.h"
+#include "base/str.h"
 
 static bool
 has_control(const char *s)
@@ -213,6 +214,10 @@ http_set_options(struct http_call *call, const struct http_request *request)
     if (request->http1_only) {
         curl_easy_setopt(easy, CURLOPT_HTTP_VERSION,
                          (long)CURL_HTTP_VERSION_1_1);
+    }
+    if (str_starts(request->url, "http://") && request->secret != NULL) {
+        /* A proxy would see the key of a server on this machine in clear. */
+        curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
     }
     set_safety(call);
     set_method(call, request);

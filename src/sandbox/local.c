@@ -341,6 +341,10 @@ handle_failed_start(struct local *l)
         end_start(l, &err);
         return;
     case LOCAL_REMEDY_NO_PROC:
+        if (!l->config.without_proc) {
+            end_start(l, &err);
+            return;
+        }
         if (l->no_proc)
             break;
         l->no_proc = true;

@@ -51,7 +51,12 @@ static const struct {
     const char *cause;
     const char *fix;
 } messages[] = {
-    {"Can't mount proc", LOCAL_REMEDY_NO_PROC, NULL, NULL},
+    {"Can't mount proc", LOCAL_REMEDY_NO_PROC,
+     "no /proc of its own can be mounted for the sandbox, as in a container "
+     "with a masked /proc",
+     "start the container with --security-opt systempaths=unconfined (podman: "
+     "unmask=ALL), or set 'without_proc: allow' below 'sandbox:' in the "
+     "configuration, which runs cells without /proc"},
     {"cannot open /proc/sys/user/max_user_namespaces", LOCAL_REMEDY_NO_DISABLE,
      NULL, NULL},
     {"nknown option --disable-userns", LOCAL_REMEDY_NO_DISABLE, NULL, NULL},
@@ -87,7 +92,8 @@ static const struct {
      "end some programs, or raise it: ulimit -u"},
     {"execvp", LOCAL_REMEDY_NONE,
      "the Python interpreter cannot be run in the sandbox",
-     "install python3, or name another one in the configuration (python)"},
+     "install python3, or name another one as sandbox.python in the "
+     "configuration"},
 };
 
 void
@@ -130,7 +136,7 @@ local_probe_diagnose(const char *text, struct error *err)
     for (size_t i = 0; i < sizeof(messages) / sizeof(messages[0]); i++) {
         if (strstr(text, messages[i].text) == NULL)
             continue;
-        if (messages[i].remedy == LOCAL_REMEDY_NONE)
+        if (messages[i].cause != NULL)
             error_fill(err, ERR_SANDBOX, "%s\nfix: %s", messages[i].cause,
                        messages[i].fix);
         return messages[i].remedy;

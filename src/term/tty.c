@@ -360,6 +360,11 @@ read_keys(struct tty *t)
     char data[READ_BYTES];
     size_t total = 0;
 
+    /* Keys are drawn where the line stands now. */
+    if (t->settle_timer != NULL) {
+        loop_timer_remove(take_ptr(&t->settle_timer));
+        report_size(t);
+    }
     while (!t->gone && total < ROUND_BYTES) {
         ssize_t n = read(t->fd, data, sizeof(data));
 

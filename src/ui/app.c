@@ -277,6 +277,15 @@ run_command(struct app *app, const char *line)
 /* ---- public ---------------------------------------------------------------
  */
 
+/* What the sandbox does differently from what is usual. */
+static void
+on_progress(void *ctx, const char *what)
+{
+    struct app *app = ctx;
+
+    view_note(app->config.view, "%s", what);
+}
+
 struct app *
 app_new(const struct app_config *config)
 {
@@ -284,6 +293,7 @@ app_new(const struct app_config *config)
 
     app->config = *config;
     app->save.fd = -1;
+    sandbox_on_progress(config->sandbox, on_progress, app);
     return app;
 }
 
@@ -362,6 +372,8 @@ app_greet(struct app *app)
     view_note(app->config.view, "sandpiper %s %s %s %s %s sandbox, %s",
               app->config.version, dot, app->config.config->model, dot,
               caps->name, caps->has_network ? "with network" : "no network");
+    if (app->config.config->demo)
+        return; /* which says more of it itself */
     if (app->config.is_replay)
         view_note(app->config.view,
                   "the model's words were written in advance; the code really "

@@ -27,8 +27,9 @@ void
 demo_say_begin(struct view *v)
 {
     view_note(v, "demonstration: the model's words and code were written in "
-                 "advance and no request leaves this machine; everything else "
-                 "is real: the code runs now, in the sandbox");
+                 "advance,");
+    view_note(v, "and no request leaves this machine; the code really runs, in "
+                 "the sandbox");
 }
 
 void
@@ -36,11 +37,11 @@ demo_say_end(struct view *v)
 {
     AUTO_FREE char *path = config_default_path();
 
-    view_note(v, "that was the demonstration; to ask your own questions put "
-                 "your key for the Claude API");
-    view_note(v,
-              "into %s, two lines: 'model:' and '  api_key: KEY', then "
-              "chmod 600 it",
+    view_note(v, "that was the demonstration; to ask your own questions, put "
+                 "your key for the");
+    view_note(v, "Claude API into %s:",
               path != NULL ? path : "a file named with --config");
-    view_note(v, "or set ANTHROPIC_API_KEY; then: sandpiper FILE.csv");
+    view_note(v, "two lines, 'model:' and '  api_key: KEY', then chmod 600 it; "
+                 "or set");
+    view_note(v, "ANTHROPIC_API_KEY. Then: sandpiper FILE.csv");
 }

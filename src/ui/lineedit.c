@@ -296,8 +296,12 @@ lineedit_resize(struct lineedit *le, int columns, int rows)
     sbuf_init(&sb, MAX_PROMPT_BYTES);
     seq_add_up(&sb,
                rows_above(le, columns < MIN_COLUMNS ? MIN_COLUMNS : columns));
-    sbuf_add_char(&sb, '\r');
+    /* Not from the first column of the screen: tmux would take that for a
+       clearing of the whole and keep a copy in its history. */
+    seq_add(&sb, SEQ_LINE_RESTART);
+    sbuf_add_char(&sb, ' ');
     seq_add(&sb, SEQ_ERASE_BELOW);
+    sbuf_add_char(&sb, '\r');
     flush(le);
     out_editor(le->out, sb.data, sb.len);
     set_size(le, columns, rows);
@@ -485,7 +489,7 @@ warn_of_paste(struct lineedit *le, const struct input_unit *unit)
 /* Whatever accepts a line, Enter or another key, only ends a row of the text:
    what was typed before the prompt was seen must not submit. */
 static bool
-accepts(const struct lineedit_unit *a)
+accepts(const struct lineedit_typed *a)
 {
     const char *data = a->data.data;
     size_t len = a->data.len;
@@ -505,11 +509,11 @@ use_ahead(struct lineedit *le)
 
     le->quiet = true;
     while (le->ahead.first != NULL && le->shown) {
-        struct lineedit_unit *a = lineedit_ahead_take(&le->ahead);
+        struct lineedit_typed *a = lineedit_ahead_take(&le->ahead);
 
         if (!le->quoted && accepts(a)) {
             n_line_ends++;
-            lineedit_unit_free(a);
+            lineedit_typed_free(a);
             continue;
         }
         /* A last one is dropped. */
@@ -521,7 +525,7 @@ use_ahead(struct lineedit *le)
             take_paste(le, a->data.data, a->data.len);
         else
             take_keys(le, a->kind, a->data.data, a->data.len);
-        lineedit_unit_free(a);
+        lineedit_typed_free(a);
     }
     le->quiet = false;
 }
@@ -708,7 +712,9 @@ give_words(const char *text, int start, int end)
     size_t n = 0;
 
     (void)text;
-    (void)end;
+    /* At the start of a line readline looks for no word. */
+    if (end == 0)
+        ask_for_words();
     /* Else file names follow. */
     rl_attempted_completion_over = 1;
     if (found->n_words == 0)

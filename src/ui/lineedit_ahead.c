@@ -31,7 +31,7 @@ lineedit_is_printable(const struct input_unit *unit)
 void
 lineedit_ahead_add(struct lineedit_ahead *ahead, const struct input_unit *unit)
 {
-    struct lineedit_unit *last = ahead->last;
+    struct lineedit_typed *last = ahead->last;
 
     if (unit->len > MAX_AHEAD_BYTES - ahead->n_bytes) {
         LOG_WARN("typed ahead: %zu bytes are too many", unit->len);
@@ -53,10 +53,10 @@ lineedit_ahead_add(struct lineedit_ahead *ahead, const struct input_unit *unit)
         ahead->first = ahead->last;
 }
 
-struct lineedit_unit *
+struct lineedit_typed *
 lineedit_ahead_take(struct lineedit_ahead *ahead)
 {
-    struct lineedit_unit *unit = ahead->first;
+    struct lineedit_typed *unit = ahead->first;
 
     ahead->first = unit->next;
     if (ahead->first == NULL)
@@ -66,7 +66,7 @@ lineedit_ahead_take(struct lineedit_ahead *ahead)
 }
 
 void
-lineedit_unit_free(struct lineedit_unit *unit)
+lineedit_typed_free(struct lineedit_typed *unit)
 {
     if (unit == NULL)
         return;
@@ -78,5 +78,5 @@ void
 lineedit_ahead_fini(struct lineedit_ahead *ahead)
 {
     while (ahead->first != NULL)
-        lineedit_unit_free(lineedit_ahead_take(ahead));
+        lineedit_typed_free(lineedit_ahead_take(ahead));
 }

@@ -42,16 +42,16 @@ int lineedit_row_find(const char *text, int start, int len, int column);
 
 /* ---- lineedit_ahead: units that wait for a prompt ---- */
 
-struct lineedit_unit {
-    struct lineedit_unit *next; /* owned */
+struct lineedit_typed {
+    struct lineedit_typed *next; /* owned */
     enum input_kind kind;
     struct sbuf data;
 };
 
 /* Zero is the empty state. */
 struct lineedit_ahead {
-    struct lineedit_unit *first; /* owned */
-    struct lineedit_unit *last;  /* borrowed: from the list */
+    struct lineedit_typed *first; /* owned */
+    struct lineedit_typed *last;  /* borrowed: from the list */
     size_t n_bytes;
 };
 
@@ -64,8 +64,8 @@ void lineedit_ahead_add(struct lineedit_ahead *ahead,
                         const struct input_unit *unit);
 
 /* The oldest one, of which there must be one; the caller owns it. */
-struct lineedit_unit *lineedit_ahead_take(struct lineedit_ahead *ahead);
-void lineedit_unit_free(struct lineedit_unit *unit);
+struct lineedit_typed *lineedit_ahead_take(struct lineedit_ahead *ahead);
+void lineedit_typed_free(struct lineedit_typed *unit);
 void lineedit_ahead_fini(struct lineedit_ahead *ahead);
 
 /* ---- lineedit_words: candidates ---- */

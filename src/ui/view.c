@@ -473,6 +473,24 @@ show_tail(struct view *v, struct view_program *p)
     out_text(v->config.out, &p->stream, p->tail.data + at, p->tail.len - at);
 }
 
+/* What of a program's output is not on the screen as it was written. */
+static void
+tell_removed(struct view *v, size_t n_restarts, size_t n_dropped)
+{
+    AUTO_SBUF struct sbuf sb = {0};
+
+    if (n_restarts == 0 && n_dropped == 0)
+        return;
+    sbuf_init(&sb, MAX_LINE_BYTES);
+    if (n_restarts > 0)
+        sbuf_addf(&sb, "%zu line%s overwritten", n_restarts,
+                  n_restarts == 1 ? "" : "s");
+    if (n_dropped > 0)
+        sbuf_addf(&sb, "%s%zu control sequence%s removed",
+                  sb.len > 0 ? ", " : "", n_dropped, n_dropped == 1 ? "" : "s");
+    note_text(v, sb.data);
+}
+
 static void
 close_program(struct view *v, struct view_program *p)
 {
@@ -488,13 +506,7 @@ close_program(struct view *v, struct view_program *p)
     n_dropped = p->stream.san.n_dropped;
     p->open = false;
     sbuf_fini(&p->tail);
-    if (n_restarts > 0 && n_dropped > 0)
-        view_note(v, "%zu lines overwritten, %zu control sequences removed",
-                  n_restarts, n_dropped);
-    else if (n_restarts > 0)
-        view_note(v, "%zu lines overwritten", n_restarts);
-    else if (n_dropped > 0)
-        view_note(v, "%zu control sequences removed", n_dropped);
+    tell_removed(v, n_restarts, n_dropped);
 }
 
 static void

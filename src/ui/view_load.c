@@ -15,6 +15,10 @@
 #define MAX_NAME_COLUMNS 24
 #define KIND_COLUMNS 9
 
+/* Less than this of how a file was read, or of a range, says nothing. */
+#define MIN_HOW_COLUMNS 8
+#define MIN_RANGE_COLUMNS 4
+
 /* The longest name is cut here, so that a type and a range fit behind it. */
 static size_t
 name_limit(const struct view *v)
@@ -89,6 +93,8 @@ add_headline(const struct view *v, const struct event_load *load,
              struct sbuf *sb)
 {
     const char *dot = view_dot(v);
+    size_t total = (size_t)out_columns(v->config.out);
+    size_t used = strlen(load->variable);
 
     str_add_grouped(sb, load->n_rows);
     sbuf_add_str(sb, load->n_rows == 1 ? " row" : " rows");
@@ -97,10 +103,13 @@ add_headline(const struct view *v, const struct event_load *load,
     sbuf_add_str(sb, load->n_cols_total == 1 ? " column" : " columns");
     sbuf_addf(sb, " %s ", dot);
     str_add_bytes(sb, load->size_bytes);
-    if (!str_blank(load->how)) {
-        sbuf_addf(sb, " %s ", dot);
-        add_cut(v, sb, load->how, 60, false);
-    }
+    if (str_blank(load->how))
+        return;
+    used += utf8_width(sb->data, sb->len) + 3;
+    if (used + MIN_HOW_COLUMNS > total)
+        return;
+    sbuf_addf(sb, " %s ", dot);
+    add_cut(v, sb, load->how, total - used, false);
 }
 
 void
@@ -146,10 +155,9 @@ view_load(struct view *v, const struct event_load *load)
         add_cut(v, &sb, c->kind, KIND_COLUMNS, true);
         sbuf_add_str(&sb, "  ");
         add_missing(v, &sb, c->n_missing, gap_width);
-        if (!str_blank(c->range)) {
+        if (!str_blank(c->range) && used + MIN_RANGE_COLUMNS <= total) {
             sbuf_add_str(&sb, "  ");
-            add_cut(v, &sb, c->range, total > used + 8 ? total - used : 8,
-                    false);
+            add_cut(v, &sb, c->range, total - used, false);
         }
         while (sb.len > 0 && sb.data[sb.len - 1] == ' ')
             sbuf_truncate(&sb, sb.len - 1);

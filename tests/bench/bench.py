@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import pty
+import re
 import select
 import shutil
 import statistics
@@ -33,6 +34,9 @@ PYTHON = "/usr/bin/python3"
 CELL = ("import pandas as pd\n"
         "t = pd.DataFrame({'a': range(1000), 'b': range(1000)})\n"
         "print(t.groupby(t.a % 7)['b'].sum().to_string())\n")
+
+# Escape sequences: CSI, and strings up to ST.
+SEQUENCE = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[_P\]].*?\x1b\\")
 
 
 def clean_env(home, **more):
@@ -72,7 +76,7 @@ def prompt_seconds(env):
         if not data:
             break
         seen += data
-        if took is None and b"\n> " in seen.replace(b"\x1b[?2004h", b""):
+        if took is None and b"\n> " in SEQUENCE.sub(b"", seen):
             took = time.perf_counter() - start
             os.write(fd, b":quit\r")
     os.close(fd)

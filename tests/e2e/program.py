@@ -59,9 +59,15 @@ class Repl(PtySession):
     def typed(self, text, timeout=STEP_S):
         """Types text and waits until the input line shows the end of it."""
         self.send(text)
-        last = text[-12:].rstrip()
-        self.expect_screen(
-            lambda sc: last in sc.lines()[sc.row][:sc.col + 1], timeout)
+        last = "".join(text[-12:].split())
+
+        def found(screen):
+            # The line may be wrapped.
+            rows = screen.lines()[max(screen.row - 2, 0):screen.row]
+            rows.append(screen.lines()[screen.row][:screen.col + 1])
+            return last in "".join("".join(rows).split())
+
+        self.expect_screen(found, timeout)
 
     def type_line(self, text):
         self.typed(text)
@@ -77,6 +83,13 @@ class Repl(PtySession):
 
     def shows(self, wanted, timeout=STEP_S):
         return self.expect_screen(wanted, timeout, history=True)
+
+    def resized(self, cols, rows):
+        """Resizes, and waits until the input line was drawn again."""
+        self._read()
+        start = len(self.transcript)
+        self.resize(cols, rows)
+        self.expect_screen(lambda sc: b"\x1b[J" in self.transcript[start:])
 
     def text(self):
         self._read()

@@ -9,6 +9,7 @@ valid.
 """
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from program import (PROMPT_S, SANITIZED, STEP_S, Place,  # noqa: E402
                      messages, news, question, results,
                      wait_until)
 
+import certs  # noqa: E402
 import tap  # noqa: E402
 from claude_server import (ClaudeServer, error, hang, mark,  # noqa: E402
                            reply, text, thinking, tool_use)
@@ -352,10 +354,13 @@ getaddrinfo(const char *node, const char *service,
 
 def slow_lookup(place):
     """The environment in which names are not found while a directory is
-    there, and that directory.  The name slow.test is this machine; libcurl
-    answers for "localhost" itself."""
+    there, that directory, and a certificate for slow.test, which is this
+    machine: libcurl answers for "localhost" itself, and to other names the
+    key goes over https only."""
     if SANITIZED:
         tap.skip("a preloaded library and a sanitizer do not go together")
+    if not shutil.which("openssl"):
+        tap.skip("no openssl command")
     source = os.path.join(place.dir, "slow.c")
     library = os.path.join(place.dir, "slow.so")
     with open(source, "w") as out:
@@ -372,7 +377,10 @@ def slow_lookup(place):
     assert done.returncode == 0, done.stdout
     block = os.path.join(place.dir, "block")
     os.mkdir(block)
-    return {"LD_PRELOAD": library, "SLOW_LOOKUP": block}, block
+    ca = certs._ca(place.dir, "slow-ca")
+    cert = certs._server(place.dir, "slow", "DNS:slow.test", ca)
+    place.config("model:\n  ca_file: %s\n" % ca[0])
+    return {"LD_PRELOAD": library, "SLOW_LOOKUP": block}, block, cert
 
 
 def let_go(block):
@@ -383,9 +391,11 @@ def let_go(block):
 
 @tap.timeout(60)
 def test_in_a_slow_name_look_up():
-    with Place() as place, ClaudeServer([reply(["All is well."])]) as server:
-        env, block = slow_lookup(place)
-        with place.repl("http://slow.test:%d" % server.port, env=env) as s:
+    with Place() as place:
+        env, block, cert = slow_lookup(place)
+        with ClaudeServer([reply(["All is well."])], tls=cert) as server, \
+                place.repl("https://slow.test:%d" % server.port,
+                           env=env) as s:
             s.at_prompt()
             s.type_line("first question")
             wait_until(lambda: os.listdir(block), "no name is looked up")
@@ -401,8 +411,8 @@ def test_in_a_slow_name_look_up():
 @tap.timeout(60)
 def test_leaving_in_a_slow_name_look_up():
     with Place() as place:
-        env, block = slow_lookup(place)
-        with place.repl("http://slow.test:9", env=env) as s:
+        env, block, _ = slow_lookup(place)
+        with place.repl("https://slow.test:9", env=env) as s:
             s.at_prompt()
             s.type_line("first question")
             wait_until(lambda: os.listdir(block), "no name is looked up")

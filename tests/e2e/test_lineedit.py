@@ -5,15 +5,18 @@
 import json
 import os
 import re
+import shutil
 import signal
+import subprocess
 import sys
+import tempfile
 import termios
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "helpers"))
 import tap  # noqa: E402
 from pty_session import Failure, PtySession  # noqa: E402
-from screen import Screen  # noqa: E402
 
 DRIVER = os.environ.get("LINEEDIT_DRIVER") or os.path.join(
     os.environ.get("abs_top_builddir", os.path.join(HERE, "..", "..")),
@@ -31,12 +34,8 @@ REPLIES = [b"\x1bP>|foot(1.13.1)\x1b\\", b"\x1b]11;rgb:ffff/ffff/ffff\x07",
 class Driver(PtySession):
     """The driver, and what it reports."""
 
-    def __init__(self, profile="mute", inputrc=None, argv=None, **kw):
-        self._n = 0
-        self._files = None
-        env = dict(kw.pop("env", None) or {})
-        super().__init__(argv or [DRIVER, "results"], profile=profile,
-                         env=env, dir=kw.pop("dir", None), **kw)
+    def __init__(self, profile="mute", argv=None, **kw):
+        super().__init__(argv or [DRIVER, "results"], profile=profile, **kw)
 
     def start(self, prompt="> "):
         self.expect(prompt.encode())
@@ -71,12 +70,7 @@ class Driver(PtySession):
                 raise
 
 
-def driver(**kw):
-    return Driver(**kw)
-
-
 def with_inputrc(text, **kw):
-    import tempfile
     with tempfile.NamedTemporaryFile("w", suffix=".inputrc",
                                      delete=False) as f:
         f.write(text)
@@ -141,7 +135,6 @@ def test_search_in_history():
         assert s.event() == ("INTERRUPT", "0")
         s.expect(b"> ")
         assert s.type("next") == "next"
-    assert True
 
 
 def test_quoted_escape():
@@ -367,12 +360,6 @@ def test_up_and_down_in_several_rows():
         assert s.type(b"\x1b[A\x1bOA" + b"\x1b[A" * 5) == "old"
 
 
-def plain_redraw(s):
-    """The screen after everything was drawn anew, as a list of lines."""
-    s.send(b"\x0c")
-    s.settle()
-
-
 @tap.timeout(120)
 def test_printing_above():
     texts = [b"", b"short", b"x" * 15, b"x" * 18, b"x" * 55,
@@ -444,6 +431,65 @@ def test_resize():
         assert s.type(b"") == "word " * 10 + "end"
 
 
+class Tmux:
+    """A terminal that re-wraps, seen from outside."""
+
+    def __init__(self, top):
+        self.base = ["tmux", "-S", os.path.join(top, "socket"), "-f",
+                     "/dev/null"]
+        self.top = top
+
+    def run(self, *args):
+        return subprocess.run(
+            self.base + list(args), stdout=subprocess.PIPE, check=True,
+            timeout=10, env={"PATH": os.environ["PATH"], "HOME": self.top,
+                             "LANG": "C.UTF-8", "INPUTRC": "/dev/null",
+                             "DRIVER_PROBE": "1000"}).stdout.decode()
+
+    def shown(self):
+        return [row for row in self.run("capture-pane", "-S", "-",
+                                        "-p").split("\n") if row]
+
+    def wait(self, what):
+        deadline = time.monotonic() + 10
+        while not what(self.shown()):
+            if time.monotonic() > deadline:
+                raise Failure("\n".join(self.shown()))
+
+
+@tap.timeout(60)
+def test_resize_in_tmux():
+    if not shutil.which("tmux"):
+        tap.skip("tmux is not installed")
+    with tempfile.TemporaryDirectory() as top:
+        tmux = Tmux(top)
+        tmux.run("new-session", "-d", "-x", "60", "-y", "14", "cd %s && %s r"
+                 % (top, DRIVER))
+        try:
+            tmux.wait(lambda rows: rows and rows[0].startswith("[CAPS 1]"))
+            tmux.run("send-keys", "-l", "kept")
+            tmux.run("send-keys", "Enter")
+            tmux.wait(lambda rows: "[LINE 2]" in rows)
+            text = "the quick brown fox jumps over the lazy dog " * 2 + "end"
+            tmux.run("send-keys", "-l", text)
+            tmux.wait(lambda rows: rows[-1].endswith("end"))
+            for cols, rows in ((40, 14), (75, 14), (30, 14), (120, 14),
+                               (25, 9), (60, 14)):
+                tmux.run("resize-window", "-x", str(cols), "-y", str(rows))
+                line = "> " + text
+                expected = ["[CAPS 1]", "> kept", "[LINE 2]"] + [
+                    line[i:i + cols].rstrip()
+                    for i in range(0, len(line), cols)]
+                tmux.wait(lambda shown: shown == expected)
+                # Also when everything has settled.
+                tmux.run("send-keys", "x")
+                tmux.wait(lambda shown: shown[-1].endswith("x"))
+                tmux.run("send-keys", "BSpace")
+                tmux.wait(lambda shown: shown == expected)
+        finally:
+            tmux.run("kill-server")
+
+
 def test_dumb_terminal():
     for env in ({}, {"TERM": None}):
         with Driver(profile="silent", env=env).start() as s:
@@ -501,7 +547,7 @@ def test_completion():
         assert s.type(b"") == "sal"
         s.expect(b"> ")
         s.send(b"\t")
-        s.expect(b"sales.csv")
+        s.expect(re.compile(rb"dir/ +na\\eme +sales\.csv +salt\.csv\r?\n"))
         s.settle()
         # Of names with controls no byte goes through.
         assert b"\x1bme" not in s.transcript
@@ -597,10 +643,6 @@ def test_inputrc():
 
 # ---- the end --------------------------------------------------------------
 
-def modes(s):
-    return s.termios()[:4] + [s.termios()[6]]
-
-
 @tap.timeout(60)
 def test_restored_after_each_end():
     ends = [(b"quit", None, 0), (b"exit", None, 3),
@@ -650,7 +692,10 @@ def test_terminal_goes_away():
 
 
 def test_stop_and_continue():
-    argv = ["bash", "--norc", "--noprofile", "-im"]
+    # A shell that leaves the modes as it finds them.
+    argv = ["dash", "-i"]
+    if not shutil.which("dash"):
+        tap.skip("dash is not installed")
     with Driver(argv=argv, env={"PS1": "$ "}) as s:
         s.expect(b"$ ")
         s.send("%s results\r" % DRIVER)
@@ -662,13 +707,16 @@ def test_stop_and_continue():
         s.expect(b"Stopped", 10)
         s.expect(b"$ ")
         assert s.termios()[3] & termios.NOFLSH == 0
+        assert s.termios()[3] & termios.ICANON
+        assert s.transcript.rstrip().rfind(b"\x1b[?2004l") > \
+            s.transcript.rfind(b"\x1b[?2004h")
         s.send("fg\r")
         s.expect(b"\x1b[?2004h")
         s.expect(b"hello", 10)
         assert not s.termios()[3] & termios.ICANON
         assert s.type(b"!") == "hello!"
         s.expect(b"> ")
-        # Stopped by somebody else, also in a turn.
+        # Also in a turn.
         assert s.type("turn") == "turn"
         s.send("typed\x1a")
         s.expect(b"Stopped", 10)
@@ -677,6 +725,18 @@ def test_stop_and_continue():
         s.expect(b"\x1b[?2004h", 10)
         s.send(b"\x03")
         assert s.event() == ("CANCEL", "")
+        s.expect(b"> ")
+        # By somebody else.
+        s.send("again")
+        s.settle()
+        os.kill(next(pid for pid in s.descendants() if pid != s.pid),
+                signal.SIGTSTP)
+        s.expect(b"Stopped", 10)
+        s.expect(b"$ ")
+        assert s.termios()[3] & termios.ICANON
+        s.send("fg\r")
+        s.expect(b"again", 10)
+        assert s.type(b"!") == "again!"
 
 
 def test_stop_in_an_orphaned_group():

@@ -120,7 +120,7 @@ def repl(profile, env=None):
             s.send(":trace 4\r")
             s.expect("ValueError")
             s.send(":nonsense\r")
-            s.expect("nonsense")
+            s.expect(re.compile(rb":nonsense[^>]*\n[^>]*> "))
             s.send("\x04")
             assert s.wait_exit(10) == 0
             return bytes(s.transcript), s.screen

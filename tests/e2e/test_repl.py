@@ -337,9 +337,7 @@ def test_completion_shows_choices():
         place.file("alpha-\x1b]0;x\x07\x1b[2J.csv")
         with place.repl(None, key=None) as s:
             s.at_prompt()
-            s.send(":load al\t")
-            s.shows("> :load alpha-") if not s.seen(b"alpha-") else None
-            s.send("\t\t")
+            s.send(":load al\t\t")
             s.shows("alpha-one.csv")
             s.shows("alpha-two.csv")
             data = bytes(s.transcript).replace(b"\x07", b"")
@@ -458,21 +456,22 @@ def test_narrow():
         with place.repl(server, "sales.csv") as s:
             s.shows("4 rows")
             s.at_prompt()
-            s.resize(40, 30)
+            s.resized(40, 30)
             s.typed("a question that is longer than forty columns are")
             s.send("\r")
             s.shows("Done.")
             s.at_prompt()
             start = bytes(s.transcript).rindex(b"python")
             rows = bytes(s.transcript)[start:].decode().split("\n")
-            table = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", row).rstrip("\r")
+            table = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "",
+                            row).rstrip("\r").split("\r")[-1]
                      for row in rows if "\u2502" in row or "\u253c" in row]
             assert table, rows
             assert max(map(len, table)) <= 40, table
             assert "22,222.25" in "".join(table), table
             s.ask(":help")
             s.typed("0123456789" * 6)
-            s.resize(100, 30)
+            s.resized(100, 30)
             s.send(b"\x03")
             s.at_prompt()
 
@@ -536,7 +535,9 @@ def test_hostile_text_from_everywhere():
             s.ask(":files")
             s.ask(":code 1")
             s.ask(":trace 1")
-            s.ask(":load " + "nowhere\u202e")
+            s.send(b":load nowhere\xe2\x80\xae\x1b[31m\r")
+            s.shows("nowhere: there is no such file")
+            s.at_prompt()
             data = bytes(s.transcript)
             check_clean(data)
             for bad in (b"\x1b]", b"\x1b[2J", b"\x1b[?1049h", b"\x1bP",
@@ -570,10 +571,12 @@ def test_a_dumb_terminal_gets_no_escape():
             s.send(b"\x01\x05\x08\x15")
             s.ask(":files")
             s.send(":he\t")
-            s.shows(":help")
+            s.shows("> :help")
+            wait_a_tail()
             s.send("\r")
+            s.at_prompt()
             s.send(b"\x04")
-            s.wait_exit(10)
+            assert s.wait_exit(10) == 0
             check_no_escape(s.transcript)
 
 

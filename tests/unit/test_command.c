@@ -134,33 +134,10 @@ static void
 test_add_quoted_is_read_back(void **state)
 {
     static const char *const words[] = {
-        "",
-        "plain",
-        "a b",
-        " a",
-        "a'b",
-        "a\"b",
-        "a\\b",
-        "~/x",
-        "a~",
-        "a\nb",
-        "\t",
-        "\v",
-        "\x1B[31m",
-        "\x7F",
-        "-rf",
-        "\\",
-        "\\n",
-        "\"\"",
-        "'",
-        "\xC3\xA9",
-        "\xFF\xFE",
-        "a\1"
-        "23",
-        ":load x",
-        "$HOME",
-        "`x`",
-        "*.csv",
+        "",        "plain",   "a b",   " a",   "a'b",   "a\"b",     "a\\b",
+        "~/x",     "a~",      "a\nb",  "\t",   "\v",    "\x1B[31m", "\x7F",
+        "-rf",     "\\",      "\\n",   "\"\"", "'",     "\xC3\xA9", "\xFF\xFE",
+        "a\00123", ":load x", "$HOME", "`x`",  "*.csv",
     };
 
     (void)state;

@@ -198,6 +198,7 @@ test_complete_line_paths_are_read_back(void **state)
         size_t n = 0;
         struct error err = {0};
 
+        assert_true(c.words[i][0] != '.');
         assert_int_equal(command_split(line, &words, &n, &err), 0);
         assert_int_equal(n, 2);
         if (access(words[1], F_OK) < 0)

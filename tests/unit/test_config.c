@@ -271,7 +271,6 @@ test_read_rest_of_every_file(void **state)
     (void)state;
     for (size_t i = 0; i < LEN(yaml_cases); i++) {
         const struct yaml_case *t = &yaml_cases[i];
-        AUTO_FREE char *expect = NULL;
         struct config c;
         struct error err = {0};
         int rc = 0;

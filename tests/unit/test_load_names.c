@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "base/alloc.h"
 #include "base/sbuf.h"
 #include "base/str.h"
 
@@ -113,6 +114,32 @@ test_is_variable(void **state)
     }
 }
 
+/* All of Python's, which the compiler there would refuse. */
+static void
+test_no_keyword_is_a_variable(void **state)
+{
+    static const char WORDS[] =
+        "False None True and as assert async await break class continue def "
+        "del elif else except finally for from global if import in is lambda "
+        "nonlocal not or pass raise return try while with yield";
+    const char *p = WORDS;
+
+    (void)state;
+    while (*p != '\0') {
+        size_t len = strcspn(p, " ");
+        AUTO_FREE char *word = xstrndup(p, len);
+        AUTO_FREE char *expect = xasprintf("%s_", word);
+        AUTO_SBUF struct sbuf sb = {0};
+
+        if (load_is_variable(word))
+            fail_msg("%s", word);
+        sbuf_init(&sb, 200);
+        load_add_variable(&sb, word);
+        assert_string_equal(sb.data, expect);
+        p += len + (p[len] == ' ');
+    }
+}
+
 /* Where letters above 0x7F are letters, they still make no identifier. */
 static void
 test_names_in_another_locale(void **state)
@@ -136,6 +163,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_add_variable_of_every_kind),
         cmocka_unit_test(test_is_variable),
+        cmocka_unit_test(test_no_keyword_is_a_variable),
         cmocka_unit_test(test_names_in_another_locale),
     };
 

@@ -233,6 +233,10 @@ test_without_a_session_it_is_said(void **state)
     put(r, &(struct event){.kind = EVENT_FILE, .cell = 1, .file = &file});
     assert_null(recorder_file(r, &problem));
     assert_non_null(problem);
+    file = (struct event_file){.name = "x", .fd = -1, .refused = "a FIFO"};
+    put(r, &(struct event){.kind = EVENT_FILE, .cell = 1, .file = &file});
+    assert_null(recorder_file(r, &problem));
+    assert_null(problem);
     recorder_free(r);
     recorder_free(NULL);
 }

@@ -1,0 +1,260 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where isolation cannot be had: a message with cause and fix, no cell run,
+status 7, and the rest of the program works."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "helpers"))
+
+import tap  # noqa: E402
+from pty_session import PtySession, run_piped  # noqa: E402
+from replay import program, write_replay  # noqa: E402
+
+STATUS = 7
+BWRAP = shutil.which("bwrap") or "/usr/bin/bwrap"
+
+# What a cell would do if it ran: print what no message holds.
+CANARY = "print('ran' * 2, 6 * 7 * 1000003)"
+TRACE = b"42000126"
+
+IN_USERNS = [sys.executable, os.path.join(HERE, "..", "helpers",
+                                          "in_userns.py")]
+NO_USERNS = IN_USERNS + ["--no-userns"]
+MASKED = IN_USERNS + ["--mask-proc"]
+HIDDEN = IN_USERNS + ["--hide", "/usr/bin/bwrap", "--hide",
+                      "/usr/local/bin/bwrap"]
+
+
+class Place:
+    """A directory for one program run, with a configuration file."""
+
+    def __init__(self, bwrap=None):
+        self.top = tempfile.mkdtemp(prefix="ref-")
+        os.chmod(self.top, 0o755)
+        self.replay = write_replay(self.top, [CANARY], "All done.")
+        self.csv = os.path.join(self.top, "t.csv")
+        with open(self.csv, "w") as f:
+            f.write("a\n1\n")
+        self.options = ["--replay-model", self.replay]
+        if bwrap:
+            path = os.path.join(self.top, "config.yaml")
+            with open(path, "w") as f:
+                f.write("sandbox:\n  bwrap: %s\n" % bwrap)
+            os.chmod(path, 0o600)
+            self.options += ["--config", path]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.top, ignore_errors=True)
+
+    def ask(self, prefix=(), env=None, stdin=b"", more=("-c", "go")):
+        return run_piped(list(prefix) + [program()] + self.options +
+                         list(more), stdin=stdin, env=env, timeout=40)
+
+
+def can(prefix):
+    return subprocess.run(list(prefix) + ["true"], capture_output=True
+                          ).returncode == 0
+
+
+def check_refused(done, cause, fix):
+    text = done.stderr.decode()
+    assert done.status == STATUS, done
+    assert re.search(cause, text), (cause, text)
+    assert re.search(r"fix: .*" + fix, text), (fix, text)
+    assert TRACE not in done.stdout + done.stderr, done
+    # Said once, not with every operation.
+    assert len(re.findall(cause, text)) == 1, text
+    assert b"All done." not in done.stdout, done
+
+
+# ---- the messages ----------------------------------------------------------
+
+@tap.timeout(60)
+def test_configured_bwrap_is_missing():
+    with Place("/nonexistent/bwrap") as p:
+        check_refused(p.ask(), "/nonexistent/bwrap", "install.*bubblewrap")
+
+
+@tap.timeout(60)
+def test_bwrap_is_not_installed():
+    """In a mount namespace in which no fixed place has a program. It is not looked
+    for in PATH, where it may be anybody's."""
+    if not can(HIDDEN):
+        tap.skip("nothing can be mounted here")
+    with Place() as p:
+        fake = os.path.join(p.top, "bwrap")
+        with open(fake, "w") as f:
+            f.write("#!/bin/sh\necho 42000126 >&2\n")
+        os.chmod(fake, 0o755)
+        done = p.ask(HIDDEN, env={"PATH": p.top + ":/usr/bin:/bin"})
+        check_refused(done, "there is no bubblewrap|is not installed",
+                      "install.*bubblewrap")
+
+
+@tap.timeout(60)
+def test_bwrap_of_the_working_directory_is_not_run():
+    with Place("./bwrap") as p:
+        work = os.path.join(p.top, "work")
+        os.makedirs(work, exist_ok=True)
+        fake = os.path.join(work, "bwrap")
+        with open(fake, "w") as f:
+            f.write("#!/bin/sh\necho 42000126 >&2\n")
+        os.chmod(fake, 0o755)
+        done = run_piped([program()] + p.options + ["-c", "go"], cwd=work,
+                         timeout=40)
+        assert TRACE not in done.stdout + done.stderr, done
+        assert done.status in (3, STATUS), done
+
+
+@tap.timeout(60)
+def test_set_uid_bwrap():
+    if os.getuid() != 0:
+        tap.skip("only root can make a set-uid program of root")
+    with Place() as p:
+        copy = os.path.join(p.top, "bwrap-suid")
+        shutil.copy(BWRAP, copy)
+        os.chmod(copy, 0o4755)
+        with Place(copy) as q:
+            check_refused(q.ask(), "set-uid", "chmod u-s")
+
+
+@tap.timeout(60)
+def test_no_user_namespaces():
+    if not can(NO_USERNS):
+        tap.skip("max_user_namespaces cannot be set here")
+    with Place() as p:
+        check_refused(p.ask(NO_USERNS), "user namespaces can be made",
+                      "user.max_user_namespaces")
+
+
+@tap.timeout(60)
+def test_root_that_cannot_become_another():
+    """A container with one user: root cannot be given up, so no cell runs,
+    and the advice is not about the mode of some file. Where that root is an
+    ordinary user outside, nothing need be given up."""
+    prefix = IN_USERNS + ["--only-root"]
+    if not can(prefix):
+        tap.skip("no user namespaces")
+    with Place() as p:
+        done = p.ask(prefix)
+        if os.getuid() != 0:
+            assert done.status == 0 and TRACE in done.stderr, done
+            return
+        check_refused(done, "error: ", "")
+        assert b"chmod 755" not in done.stderr, done
+
+
+@tap.timeout(60)
+def test_bwrap_that_is_no_bwrap():
+    """Fails in a way nobody knows: what it said is passed on."""
+    with Place("/usr/bin/false") as p:
+        done = p.ask()
+        assert done.status == STATUS, done
+        assert b"fix: " in done.stderr and TRACE not in done.stderr, done
+
+
+@tap.timeout(60)
+def test_old_bwrap():
+    with Place() as p:
+        old = os.path.join(p.top, "old-bwrap")
+        with open(old, "w") as f:
+            f.write("#!/bin/sh\necho 'bwrap: Unknown option --size' >&2\n"
+                    "exit 1\n")
+        os.chmod(old, 0o755)
+        with Place(old) as q:
+            check_refused(q.ask(), "too old", "0\\.7\\.0")
+
+
+@tap.timeout(90)
+def test_messages_differ():
+    """Three causes, three messages."""
+    seen = set()
+    with Place("/nonexistent/bwrap") as p:
+        seen.add(fix_of(p.ask()))
+    if can(NO_USERNS):
+        with Place() as p:
+            seen.add(fix_of(p.ask(NO_USERNS)))
+    with Place("/usr/bin/false") as p:
+        seen.add(fix_of(p.ask()))
+    assert len(seen) >= 2 and None not in seen, seen
+    assert len(seen) == (3 if can(NO_USERNS) else 2), seen
+
+
+def fix_of(done):
+    found = re.search(rb"fix: (.*)", done.stderr)
+    return found and found[1]
+
+
+# ---- masked /proc ----------------------------------------------------------
+
+@tap.timeout(60)
+def test_masked_proc_runs_without_it_and_says_so():
+    if not can(MASKED):
+        tap.skip("/proc cannot be masked here")
+    with Place() as p:
+        p.replay = write_replay(
+            p.top, ["import os, pandas\n"
+                    "print('proc', os.path.exists('/proc/self'))\n"
+                    "print(pandas.Series([6 * 7 * 1000003]).sum())"],
+            "All done.")
+        done = p.ask(MASKED)
+        text = done.stderr.decode()
+        assert done.status == 0, done
+        assert TRACE.decode() in text, text
+        assert "proc False" in text, text
+        assert len(re.findall("without /proc", text)) == 1, text
+        assert b"All done." in done.stdout, done
+
+
+# ---- the rest works --------------------------------------------------------
+
+@tap.timeout(60)
+def test_commands_work_without_a_sandbox():
+    with Place("/nonexistent/bwrap") as p:
+        done = p.ask(stdin=b":help\n:files\n:quit\n", more=())
+        assert done.status == 0, done
+        assert b":load" in done.stdout + done.stderr, done
+
+
+@tap.timeout(60)
+def test_load_without_a_sandbox():
+    """A load needs a cell; it fails with the same message, runs nothing."""
+    with Place("/nonexistent/bwrap") as p:
+        done = p.ask(stdin=b":load %s\n:help\n" % p.csv.encode(), more=())
+        assert done.status == STATUS, done
+        assert b"/nonexistent/bwrap" in done.stderr, done
+        assert b"stdin:1: " in done.stderr, done
+
+
+@tap.timeout(60)
+def test_session_without_a_sandbox():
+    with Place("/nonexistent/bwrap") as p:
+        with PtySession([program()] + p.options + [p.csv], profile="vt340",
+                        cols=120, rows=40) as s:
+            s.expect("/nonexistent/bwrap", 20)
+            s.expect("fix: ")
+            s.expect("> ")
+            s.send(":files\r")
+            s.expect(re.compile(rb":files[^>]*\n[^>]*> "), 20)
+            s.send("go\r")
+            s.expect(re.compile(rb"go\r.*fix: .*> ", re.S), 20)
+            s.send(":help\r")
+            s.expect(":quit", 20)
+            assert not s.seen(TRACE)
+            assert s.descendants() == [s.pid], s.descendants()
+            s.send("\x04")
+            s.wait_exit(10)
+
+
+if __name__ == "__main__":
+    tap.main(globals())

@@ -1,0 +1,525 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Loading against a sandbox that answers as the snippet would.
+ */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "load/load.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/io.h"
+#include "base/loop.h"
+#include "base/paths.h"
+#include "base/sbuf.h"
+#include "base/str.h"
+#include "model/event.h"
+#include "sandbox/sandbox.h"
+
+#define LEN(array) (sizeof(array) / sizeof((array)[0]))
+
+struct fixture;
+
+struct box {
+    struct sandbox_backend base;
+    struct fixture *f;
+    struct loop_task *task;
+    char *marker; /* owned; of the snippet that runs */
+    bool interrupted;
+    struct sandbox_cell_handlers on;
+    sandbox_done_fn done;
+    void *ctx;
+};
+
+struct fixture {
+    char *dir;
+    struct loop *loop;
+    struct sandbox *sandbox;
+    struct load *load;
+    const char *answer; /* what the snippet prints behind its marker */
+    struct sandbox_outcome outcome;
+    bool cancel_in_put;
+    bool cancel_in_cell;
+    struct sbuf put_names; /* "name|" for each */
+    struct sbuf spec;      /* of the last snippet */
+
+    bool over;
+    struct error err;
+    struct sbuf seen;
+};
+
+static const char FINE[] =
+    "{\"rows\":2,\"cols\":3,\"how\":\"UTF-8\",\"columns\":[{\"name\":\"a\\nb\","
+    "\"kind\":\"integer\",\"missing\":1,\"range\":\"1 - 2\"},{}],"
+    "\"setup\":\"x = 1\"}\n";
+
+static void
+box_finish(void *ctx)
+{
+    struct box *b = ctx;
+
+    b->task = NULL;
+    b->done(b->ctx, SANDBOX_DONE, NULL);
+}
+
+static void
+box_finish_put(void *ctx)
+{
+    struct box *b = ctx;
+
+    if (b->f->cancel_in_put)
+        load_cancel(b->f->load);
+    box_finish(b);
+}
+
+static void
+box_open(struct sandbox_backend *base,
+         void (*progress)(void *ctx, const char *what), sandbox_done_fn done,
+         void *ctx)
+{
+    struct box *b = (struct box *)base;
+
+    (void)progress;
+    b->done = done;
+    b->ctx = ctx;
+    b->task = loop_defer(b->f->loop, box_finish, b);
+}
+
+static void
+box_put(struct sandbox_backend *base, const struct sandbox_put *put,
+        sandbox_progress_fn progress, sandbox_done_fn done, void *ctx)
+{
+    struct box *b = (struct box *)base;
+
+    (void)progress;
+    assert_true(put->fd >= 0);
+    sbuf_addf(&b->f->put_names, "%s|", put->name);
+    b->done = done;
+    b->ctx = ctx;
+    b->task = loop_defer(b->f->loop, box_finish_put, b);
+}
+
+static void
+box_end_cell(void *ctx)
+{
+    struct box *b = ctx;
+    struct fixture *f = b->f;
+    struct sandbox_outcome outcome = f->outcome;
+    AUTO_FREE char *marker = take_ptr(&b->marker);
+
+    b->task = NULL;
+    if (f->cancel_in_cell)
+        load_cancel(f->load);
+    if (b->interrupted)
+        outcome.outcome = EVENT_INTERRUPTED;
+    if (f->answer != NULL) {
+        AUTO_FREE char *text = xasprintf("noise\n%s%s", marker, f->answer);
+        size_t half = strlen(text) / 2;
+
+        b->on.on_bytes(b->ctx, EVENT_STDERR, text, strlen(text) / 3);
+        b->on.on_bytes(b->ctx, EVENT_STDOUT, text, half);
+        b->on.on_bytes(b->ctx, EVENT_STDOUT, text + half, strlen(text) - half);
+    }
+    b->on.on_done(b->ctx, SANDBOX_DONE, &outcome, NULL);
+}
+
+/* The arguments of the snippet travel as digits at its end. */
+static void
+read_spec(struct box *b, const char *code)
+{
+    static const char CALL[] = "bytes.fromhex('";
+    const char *at = NULL;
+    const char *marker = NULL;
+
+    for (const char *p = strstr(code, CALL); p != NULL; p = strstr(p + 1, CALL))
+        at = p + strlen(CALL);
+    assert_non_null(at);
+    sbuf_clear(&b->f->spec);
+    for (; *at != '\''; at += 2) {
+        unsigned byte = 0;
+
+        assert_int_equal(sscanf(at, "%2x", &byte), 1);
+        sbuf_add_char(&b->f->spec, (char)byte);
+    }
+    marker = strstr(b->f->spec.data, "sandpiper-load-");
+    assert_non_null(marker);
+    b->marker = xstrndup(marker, strcspn(marker, "\""));
+}
+
+static void
+box_run(struct sandbox_backend *base, const struct sandbox_cell *cell,
+        const struct sandbox_cell_handlers *on, void *ctx)
+{
+    struct box *b = (struct box *)base;
+
+    assert_true(cell->silent);
+    assert_int_equal(cell->timeout_ms, 1000);
+    read_spec(b, cell->code);
+    b->on = *on;
+    b->ctx = ctx;
+    b->task = loop_defer(b->f->loop, box_end_cell, b);
+}
+
+static void
+box_interrupt(struct sandbox_backend *base)
+{
+    ((struct box *)base)->interrupted = true;
+}
+
+static void
+box_list(struct sandbox_backend *base, sandbox_list_fn done, void *ctx)
+{
+    (void)base;
+    (void)done;
+    (void)ctx;
+    fail();
+}
+
+static void
+box_get(struct sandbox_backend *base, const char *name, int fd, off_t offset,
+        off_t limit, sandbox_done_fn done, void *ctx)
+{
+    (void)base;
+    (void)name;
+    (void)fd;
+    (void)offset;
+    (void)limit;
+    (void)done;
+    (void)ctx;
+    fail();
+}
+
+static void
+box_close(struct sandbox_backend *base)
+{
+    struct box *b = (struct box *)base;
+
+    loop_task_remove(b->task);
+    free(b->marker);
+    free(b);
+}
+
+static const char *const languages[] = {"python", NULL};
+static const struct sandbox_ops box_ops = {
+    .caps = {.name = "fake",
+             .stateful = true,
+             .keeps_files = true,
+             .languages = languages},
+    .open = box_open,
+    .put = box_put,
+    .run_cell = box_run,
+    .interrupt = box_interrupt,
+    .list = box_list,
+    .get = box_get,
+    .close = box_close,
+};
+
+static int
+set_up(void **state)
+{
+    struct fixture *f = xcalloc(1, sizeof(*f));
+    struct box *b = xcalloc(1, sizeof(*b));
+    struct error err = {0};
+
+    f->dir = xstrdup("/tmp/test_load.XXXXXX");
+    assert_non_null(mkdtemp(f->dir));
+    f->loop = loop_new(&err);
+    b->base.ops = &box_ops;
+    b->f = f;
+    f->sandbox = sandbox_new(f->loop, &b->base, NULL);
+    f->answer = FINE;
+    sbuf_init(&f->put_names, 65536);
+    sbuf_init(&f->spec, 65536);
+    sbuf_init(&f->seen, 65536);
+    *state = f;
+    return 0;
+}
+
+static int
+tear_down(void **state)
+{
+    struct fixture *f = *state;
+
+    sandbox_free(f->sandbox);
+    loop_free(f->loop);
+    assert_int_equal(io_remove_tree(f->dir, NULL), 0);
+    sbuf_fini(&f->put_names);
+    sbuf_fini(&f->spec);
+    sbuf_fini(&f->seen);
+    free(f->dir);
+    free(f);
+    return 0;
+}
+
+static void
+on_load(void *ctx, const struct load_result *result, const struct error *err)
+{
+    struct fixture *f = ctx;
+
+    assert_false(f->over);
+    f->over = true;
+    f->err = err != NULL ? *err : (struct error){0};
+    assert_int_equal(result == NULL, err != NULL);
+    sbuf_clear(&f->seen);
+    if (result == NULL)
+        return;
+    sbuf_addf(&f->seen, "%s %d x %d; %s\n%s", result->report->variable,
+              (int)result->report->n_rows, (int)result->report->n_cols_total,
+              result->note != NULL ? result->note : "-", result->for_model);
+}
+
+/* Makes a file of that name, and gives back its path. */
+static char *
+make_file(struct fixture *f, const char *name, const char *text)
+{
+    char *path = paths_join(f->dir, name);
+    AUTO_FREE char *parent =
+        xstrndup(path, (size_t)(paths_base(path) - path - 1));
+
+    assert_int_equal(io_make_dirs(parent, NULL), 0);
+    assert_int_equal(io_replace(path, text, strlen(text), 0644, NULL), 0);
+    return path;
+}
+
+/* Loads; true when it went well, else f->err says why. */
+static bool
+load(struct fixture *f, const char *path, const char *variable)
+{
+    memset(&f->err, 0, sizeof(f->err));
+    f->over = false;
+    f->load = load_start(f->sandbox, path, variable, 1000, on_load, f, &f->err);
+    if (f->load == NULL)
+        return false;
+    assert_false(f->over);
+    loop_run(f->loop);
+    assert_true(f->over);
+    return f->err.code == ERR_NONE;
+}
+
+static bool
+load_name(struct fixture *f, const char *name, const char *variable)
+{
+    AUTO_FREE char *path = make_file(f, name, "a\n1\n");
+
+    return load(f, path, variable);
+}
+
+static void
+test_load_reports_what_pandas_sees(void **state)
+{
+    struct fixture *f = *state;
+    size_t n = 0;
+    const struct sandbox_loaded *loaded = NULL;
+
+    assert_true(load_name(f, "sales.csv", NULL));
+    assert_true(str_starts(f->seen.data, "sales 2 x 3; -\n"));
+    assert_non_null(strstr(f->seen.data, "variable `sales`"));
+    assert_non_null(strstr(f->seen.data, "/workspace/data/sales.csv"));
+    assert_non_null(
+        strstr(f->seen.data, "\"a\\nb\", integer, 1 missing, 1 - 2\n"));
+    loaded = sandbox_loaded(f->sandbox, &n);
+    assert_int_equal(n, 1);
+    assert_string_equal(loaded[0].setup, "x = 1");
+    assert_string_equal(loaded[0].variable, "sales");
+}
+
+static void
+test_load_of_names_that_collide(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_true(load_name(f, "a/sales.csv", NULL));
+    assert_true(load_name(f, "b/sales.csv", NULL));
+    assert_true(str_starts(f->seen.data, "sales_2 2 x 3; 'sales' is the "));
+    assert_true(load_name(f, "sales.tsv", NULL));
+    assert_true(str_starts(f->seen.data, "sales_3 "));
+    /* Once more: it keeps its variable. */
+    assert_true(load_name(f, "b/sales.csv", NULL));
+    assert_true(str_starts(f->seen.data, "sales_2 "));
+    assert_true(
+        str_starts(f->put_names.data, "sales.csv|sales-2.csv|sales.tsv|"));
+    assert_false(load_name(f, "c/x.csv", "sales"));
+    assert_int_equal(f->err.code, ERR_USAGE);
+    assert_true(load_name(f, "c/x.csv", "mine"));
+    assert_true(str_starts(f->seen.data, "mine "));
+    assert_false(load_name(f, "c/x.csv", "class"));
+    assert_int_equal(f->err.code, ERR_USAGE);
+}
+
+static void
+test_load_of_odd_names(void **state)
+{
+    static const char *const names[][2] = {
+        {"a b.csv", "a_b"},
+        {"it's \"q\".csv", "it_s_q"},
+        {"a\nb.csv", "a_b"},
+        {"-rf.csv", "rf"},
+        {"class.csv", "class_"},
+        {"\xFF\xFE.csv", "data"},
+        {"');import os#.csv", "import_os"},
+    };
+
+    for (size_t i = 0; i < LEN(names); i++) {
+        struct fixture *f = NULL;
+        AUTO_SBUF struct sbuf hex = {0};
+        AUTO_FREE char *start = xasprintf("%s 2 x 3; -\n", names[i][1]);
+
+        set_up(state);
+        f = *state;
+        if (!load_name(f, names[i][0], NULL))
+            fail_msg("%zu: %s", i, f->err.msg);
+        if (!str_starts(f->seen.data, start))
+            fail_msg("%zu: %s", i, f->seen.data);
+        sbuf_init(&hex, 1000);
+        for (const char *p = names[i][0]; *p != '\0'; p++)
+            sbuf_addf(&hex, "%02x", (unsigned)(unsigned char)*p);
+        assert_non_null(strstr(f->spec.data, hex.data));
+        tear_down(state);
+    }
+}
+
+static void
+expect_refused(struct fixture *f, const char *path, const char *expect)
+{
+    assert_false(load(f, path, NULL));
+    assert_null(f->load);
+    assert_int_equal(f->err.code, ERR_DATA);
+    if (strstr(f->err.msg, expect) == NULL || !str_starts(f->err.msg, path))
+        fail_msg("%s", f->err.msg);
+}
+
+static void
+test_load_refuses_what_is_no_data(void **state)
+{
+    struct fixture *f = *state;
+    AUTO_FREE char *empty = make_file(f, "empty.csv", "");
+    AUTO_FREE char *missing = paths_join(f->dir, "missing.csv");
+    AUTO_FREE char *fifo = paths_join(f->dir, "fifo.csv");
+    AUTO_FREE char *secret = make_file(f, "secret.csv", "a\n1\n");
+
+    assert_int_equal(mkfifo(fifo, 0600), 0);
+    expect_refused(f, empty, "is empty (0 bytes)");
+    expect_refused(f, missing, "there is no such file");
+    expect_refused(f, fifo, "is a FIFO");
+    expect_refused(f, f->dir, "is a directory");
+    expect_refused(f, "/dev/null", "is not a regular file");
+    assert_int_equal(chmod(secret, 0), 0);
+    if (geteuid() != 0)
+        expect_refused(f, secret, "you may not read it");
+    assert_int_equal(f->put_names.len, 0);
+}
+
+struct answer_case {
+    const char *answer;
+    struct sandbox_outcome outcome;
+    enum error_code expect_code;
+    const char *expect;
+};
+
+static const struct answer_case answer_cases[] = {
+    {NULL, {.outcome = EVENT_OK}, ERR_DATA, "pandas gave no report"},
+    {"{\"rows\":2", {.outcome = EVENT_OK}, ERR_DATA, "no report"},
+    {"{\"rows\":2\n", {.outcome = EVENT_OK}, ERR_DATA, "/x.csv: "},
+    {"{\"error\":\"line 3\"}\n",
+     {.outcome = EVENT_OK},
+     ERR_DATA,
+     "/x.csv: line 3"},
+    {NULL, {.outcome = EVENT_INTERRUPTED}, ERR_CANCELLED, "was stopped"},
+    {NULL,
+     {.outcome = EVENT_TIMEOUT, .reason = "stopped at 120 s"},
+     ERR_DATA,
+     "stopped at 120 s"},
+    {NULL,
+     {.outcome = EVENT_FAILED, .error_name = "E", .error_value = "v"},
+     ERR_DATA,
+     "/x.csv: E: v"},
+    {FINE, {.outcome = EVENT_DISK_LIMIT}, ERR_DATA, "disk_limit"},
+};
+
+static void
+test_load_that_fails_inside(void **state)
+{
+    struct fixture *f = *state;
+    size_t n = 0;
+
+    for (size_t i = 0; i < LEN(answer_cases); i++) {
+        f->answer = answer_cases[i].answer;
+        f->outcome = answer_cases[i].outcome;
+        assert_false(load_name(f, "x.csv", NULL));
+        if (f->err.code != answer_cases[i].expect_code ||
+            strstr(f->err.msg, answer_cases[i].expect) == NULL)
+            fail_msg("%zu: %s", i, f->err.msg);
+    }
+    (void)sandbox_loaded(f->sandbox, &n);
+    assert_int_equal(n, 0);
+}
+
+static void
+test_load_cancelled(void **state)
+{
+    struct fixture *f = *state;
+
+    f->cancel_in_put = true;
+    assert_false(load_name(f, "x.csv", NULL));
+    assert_int_equal(f->err.code, ERR_CANCELLED);
+    assert_int_equal(f->spec.len, 0);
+    f->cancel_in_put = false;
+    f->cancel_in_cell = true;
+    f->answer = NULL;
+    assert_false(load_name(f, "x.csv", NULL));
+    assert_int_equal(f->err.code, ERR_CANCELLED);
+}
+
+/* A report is data: however long, what the model gets of it is bounded. */
+static void
+test_load_of_many_columns_is_bounded_for_the_model(void **state)
+{
+    struct fixture *f = *state;
+    AUTO_SBUF struct sbuf sb = {0};
+
+    sbuf_init(&sb, 1u << 20);
+    sbuf_add_str(&sb, "{\"rows\":1,\"cols\":900,\"columns\":[");
+    for (int i = 0; i < 900; i++)
+        sbuf_addf(&sb, "%s{\"name\":\"a rather long name of a column %d\"}",
+                  i > 0 ? "," : "", i);
+    sbuf_add_str(&sb, "],\"setup\":\"x = 1\"}\n");
+    f->answer = sb.data;
+    assert_true(load_name(f, "x.csv", NULL));
+    assert_true(f->seen.len < 20000);
+    assert_non_null(strstr(f->seen.data, "columns shown; see x.dtypes)"));
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_load_reports_what_pandas_sees,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_load_of_names_that_collide, set_up,
+                                        tear_down),
+        cmocka_unit_test(test_load_of_odd_names),
+        cmocka_unit_test_setup_teardown(test_load_refuses_what_is_no_data,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_load_that_fails_inside, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_load_cancelled, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            test_load_of_many_columns_is_bounded_for_the_model, set_up,
+            tear_down),
+    };
+
+    return cmocka_run_group_tests_name("load", tests, NULL, NULL);
+}
