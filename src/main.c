@@ -68,7 +68,7 @@ struct program {
     struct app_config app_config;
     struct repl *repl;
     struct oneshot *oneshot;
-    struct loop_signal *signals[4];
+    struct loop_signal *signals[3];
     int ended_by; /* a signal, or 0 */
 };
 
@@ -407,7 +407,7 @@ on_signal(void *ctx, int signo)
 static int
 watch_signals(struct program *p, struct error *err)
 {
-    static const int SIGNALS[] = {SIGTERM, SIGHUP, SIGQUIT, SIGINT};
+    static const int SIGNALS[] = {SIGTERM, SIGHUP, SIGINT};
 
     for (size_t i = 0; i < sizeof(SIGNALS) / sizeof(SIGNALS[0]); i++) {
         p->signals[i] = loop_add_signal(p->loop, SIGNALS[i], on_signal, p, err);

@@ -44,7 +44,7 @@ struct config {
     char *python;
     char *bwrap;
     char *without_proc; /* "refuse" or "allow" */
-    int64_t drop_uid; /* -1: chosen by the program */
+    int64_t drop_uid;   /* -1: chosen by the program */
 
     /* display. */
     char *graphics; /* "auto", "sixel", "none" */

@@ -43,6 +43,10 @@ struct out *out_new(const struct out_config *config);
 void out_free(struct out *out);
 
 bool out_is_terminal(const struct out *out);
+
+/* Both channels end in the same place: a terminal, or one file or pipe. */
+bool out_is_joined(const struct out *out);
+
 bool out_has_sequences(const struct out *out);
 bool out_has_colour(const struct out *out);
 bool out_has_unicode(const struct out *out);

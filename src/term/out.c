@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/loop.h"
@@ -269,6 +270,19 @@ bool
 out_is_terminal(const struct out *out)
 {
     return out->config.terminal;
+}
+
+bool
+out_is_joined(const struct out *out)
+{
+    struct stat one;
+    struct stat two;
+
+    if (out->config.terminal)
+        return true;
+    return fstat(out->config.main_fd, &one) == 0 &&
+           fstat(out->config.side_fd, &two) == 0 && one.st_dev == two.st_dev &&
+           one.st_ino == two.st_ino;
 }
 
 bool

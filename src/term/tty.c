@@ -70,7 +70,9 @@ struct tty {
     struct loop_task *probe_task;
 };
 
-static const int fatal_signals[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+/* SIGQUIT too: it is the way out when the loop itself hangs. */
+static const int fatal_signals[] = {SIGABRT, SIGSEGV, SIGBUS,
+                                    SIGFPE,  SIGILL,  SIGQUIT};
 
 #define N_FATAL (sizeof(fatal_signals) / sizeof(fatal_signals[0]))
 

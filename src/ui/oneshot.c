@@ -226,8 +226,12 @@ cancel(struct oneshot *o)
 static void
 on_unit(void *ctx, const struct input_unit *unit)
 {
+    struct oneshot *o = ctx;
+
     if (unit->kind == INPUT_INTERRUPT)
-        cancel(ctx);
+        cancel(o);
+    else if (unit->kind == INPUT_STOP)
+        tty_stop(o->config.tty);
 }
 
 static void

@@ -249,8 +249,6 @@ repl_new(struct app *app, const struct app_config *config,
         repl_free(r);
         return NULL;
     }
-    out_set_prompt_hooks(config->out, lineedit_before_output,
-                         lineedit_after_output, r->le);
     app_on_done(app, on_done, r);
     sandbox_on_open(config->sandbox, on_sandbox_open, r);
     return r;
@@ -261,7 +259,6 @@ repl_free(struct repl *r)
 {
     if (r == NULL)
         return;
-    out_set_prompt_hooks(r->config.out, NULL, NULL, NULL);
     lineedit_free(r->le);
     free(r->waiting);
     free(r->history_path);

@@ -32,6 +32,9 @@ enum voice {
     VOICE_LOAD
 };
 
+/* The longest line of the program's own. */
+#define VIEW_LINE_BYTES 4096
+
 /* Lines of a cell that are shown as they come, and at its end. */
 #define VIEW_HEAD_LINES 200
 #define VIEW_TAIL_LINES 50
@@ -82,6 +85,21 @@ struct view {
 /* Begins to speak: ends what another voice left open, blank line included. */
 void view_speak(struct view *v, enum out_channel ch, enum voice voice);
 
+/* Ends lines that streams have left open, so that another voice begins on its
+   own. */
+void view_end_lines(struct view *v);
+void view_end_program_line(struct view *v, struct view_program *p);
+
+/* A line of the program's own, dim, with its mark. */
+void view_note_text(struct view *v, const char *text);
+
+/* The parts of a cell. */
+void view_show_program(struct view *v, const struct event *ev);
+void view_show_result(struct view *v, const struct event *ev);
+void view_show_file(struct view *v, const struct event *ev);
+void view_show_error(struct view *v, const struct event *ev);
+void view_end_cell(struct view *v, const struct event *ev);
+
 /* Where answers and where the rest goes. */
 enum out_channel view_main(const struct view *v);
 enum out_channel view_side(const struct view *v);
@@ -95,5 +113,7 @@ void view_pictures_free(struct view *v);
 const char *view_ellipsis(const struct view *v);
 const char *view_dot(const struct view *v); /* "· " or "- " */
 const char *view_dash(const struct view *v);
+const char *view_rule(const struct view *v);
+const char *view_margin(const struct view *v);
 
 #endif

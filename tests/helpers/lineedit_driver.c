@@ -245,7 +245,7 @@ main(int argc, char **argv)
                                                 .on_interrupt = on_interrupt,
                                                 .on_cancel = on_cancel,
                                                 .complete = complete};
-    static const int signals[] = {SIGUSR1, SIGUSR2, SIGTERM, SIGHUP, SIGQUIT};
+    static const int signals[] = {SIGUSR1, SIGUSR2, SIGTERM, SIGHUP};
     const char *term = getenv("TERM");
     const char *probe = getenv("DRIVER_PROBE");
     const char *history = getenv("DRIVER_HISTORY");

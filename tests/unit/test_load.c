@@ -148,7 +148,7 @@ read_spec(struct box *b, const char *code)
         at = p + strlen(CALL);
     assert_non_null(at);
     sbuf_clear(&b->f->spec);
-    for (; *at != '\''; at += 2) {
+    for (; at != NULL && *at != '\''; at += 2) {
         unsigned byte = 0;
 
         assert_int_equal(sscanf(at, "%2x", &byte), 1);

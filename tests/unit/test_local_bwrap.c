@@ -173,7 +173,7 @@ test_diagnose(void **state)
         const char *expect_in; /* in the fix */
     } cases[] = {
         {"bwrap: Can't mount proc on /newroot/proc: Operation not permitted",
-         LOCAL_REMEDY_NO_PROC, NULL},
+         LOCAL_REMEDY_NO_PROC, "without_proc"},
         {"bwrap: cannot open /proc/sys/user/max_user_namespaces: Permission "
          "denied",
          LOCAL_REMEDY_NO_DISABLE, NULL},

@@ -57,22 +57,6 @@ struct fixture {
     struct sbuf text[2]; /* what was written; the directory reads "@" */
 };
 
-/* Whether standard output and standard error are joined is asked of the
-   process; so they are what they stand for meanwhile. */
-static void
-make_view(struct fixture *f, const struct view_config *config, bool joined)
-{
-    AUTO_CLOSE int one = dup(STDOUT_FILENO);
-    AUTO_CLOSE int two = dup(STDERR_FILENO);
-
-    assert_true(one >= 0 && two >= 0);
-    assert_true(dup2(f->fds[0], STDOUT_FILENO) >= 0);
-    assert_true(dup2(f->fds[joined ? 0 : 1], STDERR_FILENO) >= 0);
-    f->view = view_new(config);
-    assert_true(dup2(one, STDOUT_FILENO) >= 0);
-    assert_true(dup2(two, STDERR_FILENO) >= 0);
-}
-
 static struct fixture *
 begin(enum kind kind, int columns, bool unicode)
 {
@@ -107,7 +91,7 @@ begin(enum kind kind, int columns, bool unicode)
     view.loop = f->loop;
     view.out = f->out;
     view.recorder = f->recorder;
-    make_view(f, &view, kind == JOINED);
+    f->view = view_new(&view);
     f->chain = sink_chain_new();
     sink_chain_add(f->chain, &recorder_sink, f->recorder);
     sink_chain_add(f->chain, &view_sink, f->view);

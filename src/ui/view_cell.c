@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/paths.h"
+#include "base/str.h"
+#include "base/utf8.h"
+#include "model/event.h"
+#include "model/output.h"
+#include "model/table.h"
+#include "render/table_layout.h"
+#include "store/recorder.h"
+#include "ui/view_internal.h"
+
+#define MAX_TABLE_BYTES (1u << 20)
+
+/* ---- cells ----------------------------------------------------------------
+ */
+
+void
+view_code(struct view *v, int number, const char *code)
+{
+    enum out_channel ch = view_side(v);
+    struct out *out = v->config.out;
+    struct out_stream s = {.context = SANITIZE_CODE,
+                           .channel = ch,
+                           .style = STYLE_CODE,
+                           .max_columns = SIZE_MAX};
+
+    view_speak(v, ch, VOICE_CODE);
+    out_style(out, ch, STYLE_DIM);
+    if (number > 0)
+        out_sayf(out, ch, "%s %d python", view_rule(v), number);
+    else
+        out_say(out, ch, view_rule(v));
+    out_style(out, ch, STYLE_PLAIN);
+    out_say(out, ch, "\n");
+    out_text(out, &s, code, strlen(code));
+    out_text_end(out, &s);
+    out_line(out, ch, STYLE_DIM, view_rule(v));
+}
+
+void
+view_block(struct view *v, const char *text)
+{
+    struct out_stream s = {.context = SANITIZE_PROGRAM,
+                           .channel = view_side(v),
+                           .margin = view_margin(v)};
+
+    view_speak(v, view_side(v), VOICE_PROGRAM);
+    out_text(v->config.out, &s, text, strlen(text));
+    out_text_end(v->config.out, &s);
+}
+
+static void
+open_program(struct view *v, struct view_program *p)
+{
+    sbuf_fini(&p->tail);
+    memset(p, 0, sizeof(*p));
+    sbuf_init(&p->tail, VIEW_TAIL_BYTES);
+    p->stream = (struct out_stream){.context = SANITIZE_PROGRAM,
+                                    .channel = view_side(v),
+                                    .margin = view_margin(v)};
+    p->open = true;
+}
+
+/* Bytes of data up to and with the n-th line end, or all of them. */
+static size_t
+find_line_end(const char *data, size_t len, size_t n, size_t *found)
+{
+    *found = 0;
+    for (size_t i = 0; i < len; i++) {
+        if (data[i] == '\n' && ++*found == n)
+            return i + 1;
+    }
+    return len;
+}
+
+/* Keeps what comes behind the head: only its end is shown. */
+static void
+keep_tail(struct view_program *p, const char *data, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        p->n_tail_lines += data[i] == '\n';
+    if (len > VIEW_TAIL_BYTES / 2) {
+        p->n_tail_dropped_bytes += p->tail.len + len - VIEW_TAIL_BYTES / 2;
+        sbuf_clear(&p->tail);
+        data += len - VIEW_TAIL_BYTES / 2;
+        len = VIEW_TAIL_BYTES / 2;
+    }
+    if (p->tail.len + len > VIEW_TAIL_BYTES) {
+        size_t drop = p->tail.len + len - VIEW_TAIL_BYTES / 2;
+
+        if (drop > p->tail.len)
+            drop = p->tail.len;
+        p->n_tail_dropped_bytes += drop;
+        sbuf_drop(&p->tail, drop);
+    }
+    sbuf_add(&p->tail, data, len);
+}
+
+void
+view_show_program(struct view *v, const struct event *ev)
+{
+    struct view_program *p = &v->program[ev->stream];
+    struct view_program *other = &v->program[1 - ev->stream];
+    size_t n_lines = 0;
+    size_t n = 0;
+
+    if (!p->open)
+        open_program(v, p);
+    view_end_program_line(v, other);
+    if (p->n_lines < VIEW_HEAD_LINES) {
+        n = find_line_end(ev->text, ev->len, VIEW_HEAD_LINES - p->n_lines,
+                          &n_lines);
+        p->n_lines += n_lines;
+        view_speak(v, view_side(v), VOICE_PROGRAM);
+        out_text(v->config.out, &p->stream, ev->text, n);
+    }
+    if (n < ev->len)
+        keep_tail(p, ev->text + n, ev->len - n);
+}
+
+/* Where the last n lines of text begin. */
+static size_t
+last_lines(const char *text, size_t len, size_t n)
+{
+    size_t found = 0;
+
+    for (size_t i = len; i > 0; i--) {
+        if (text[i - 1] == '\n' && i != len && ++found == n)
+            return i;
+    }
+    return 0;
+}
+
+/* Shows the end of what was kept back, with a count of what was not. */
+static void
+show_tail(struct view *v, struct view_program *p)
+{
+    size_t at = last_lines(p->tail.data, p->tail.len, VIEW_TAIL_LINES);
+    uint64_t n_shown = 0;
+
+    if (p->tail.len == 0)
+        return;
+    for (size_t i = at; i < p->tail.len; i++)
+        n_shown += p->tail.data[i] == '\n';
+    if (at > 0 || p->n_tail_dropped_bytes > 0) {
+        AUTO_SBUF struct sbuf sb = {0};
+        uint64_t n_left = p->n_tail_lines - n_shown;
+
+        sbuf_init(&sb, VIEW_LINE_BYTES);
+        str_add_grouped(&sb, (int64_t)(n_left > 0 ? n_left : 1));
+        view_note(v, "%s lines of output are left out here", sb.data);
+    }
+    view_speak(v, view_side(v), VOICE_PROGRAM);
+    out_text(v->config.out, &p->stream, p->tail.data + at, p->tail.len - at);
+}
+
+/* What of a program's output is not on the screen as it was written. */
+static void
+tell_removed(struct view *v, size_t n_restarts, size_t n_dropped)
+{
+    AUTO_SBUF struct sbuf sb = {0};
+
+    if (n_restarts == 0 && n_dropped == 0)
+        return;
+    sbuf_init(&sb, VIEW_LINE_BYTES);
+    if (n_restarts > 0)
+        sbuf_addf(&sb, "%zu line%s overwritten", n_restarts,
+                  n_restarts == 1 ? "" : "s");
+    if (n_dropped > 0)
+        sbuf_addf(&sb, "%s%zu control sequence%s removed",
+                  sb.len > 0 ? ", " : "", n_dropped, n_dropped == 1 ? "" : "s");
+    view_note_text(v, sb.data);
+}
+
+static void
+close_program(struct view *v, struct view_program *p)
+{
+    size_t n_restarts = 0;
+    size_t n_dropped = 0;
+
+    if (!p->open)
+        return;
+    show_tail(v, p);
+    if (p->stream.begun)
+        out_text_end(v->config.out, &p->stream);
+    n_restarts = p->stream.san.n_restarts;
+    n_dropped = p->stream.san.n_dropped;
+    p->open = false;
+    sbuf_fini(&p->tail);
+    tell_removed(v, n_restarts, n_dropped);
+}
+
+static void
+close_programs(struct view *v)
+{
+    close_program(v, &v->program[EVENT_STDOUT]);
+    close_program(v, &v->program[EVENT_STDERR]);
+}
+
+/* ---- results --------------------------------------------------------------
+ */
+
+/* "2", or "2.1" when it is not the first output of its cell. */
+static char *
+make_address(int cell, int index)
+{
+    return index == 0 ? xasprintf("%d", cell)
+                      : xasprintf("%d.%d", cell, index + 1);
+}
+
+static void
+show_table(struct view *v, const struct event *ev)
+{
+    AUTO_SBUF struct sbuf sb = {0};
+    AUTO_FREE char *address = make_address(ev->cell, ev->output->index);
+    struct out *out = v->config.out;
+    struct table_options options = {
+        .width = out_columns(out),
+        .unicode = out_has_unicode(out),
+        .sequences = out_is_terminal(out) && out_has_sequences(out),
+        .colour = out_is_terminal(out) && out_has_colour(out),
+        .address = address,
+    };
+
+    sbuf_init(&sb, MAX_TABLE_BYTES);
+    table_render(ev->output->table, &options, &sb);
+    view_speak(v, view_main(v), VOICE_TABLE);
+    out_ready(out, view_main(v), sb.data, sb.len);
+}
+
+/* Adds untrusted text as a part of a caption, with a dot before it. */
+static void
+add_part(const struct view *v, struct sbuf *sb, const char *text)
+{
+    if (str_blank(text))
+        return;
+    sbuf_addf(sb, " %s ", view_dot(v));
+    sbuf_add(sb, text, utf8_floor(text, strlen(text), 200));
+}
+
+static void
+show_chart(struct view *v, const struct event *ev)
+{
+    AUTO_SBUF struct sbuf sb = {0};
+    const struct output *o = ev->output;
+    const struct recorder_output *kept =
+        recorder_output(v->config.recorder, ev->cell, o->index);
+    AUTO_FREE char *address = make_address(ev->cell, o->index);
+    const char *path = kept != NULL ? kept->path : NULL;
+    bool drawn = false;
+
+    view_speak(v, view_side(v), VOICE_TABLE);
+    drawn = view_picture_show(v, o);
+    sbuf_init(&sb, VIEW_LINE_BYTES);
+    if (path != NULL)
+        sbuf_add_str(&sb, drawn ? paths_base(path) : path);
+    else
+        sbuf_add_str(&sb, "chart");
+    add_part(v, &sb, o->title);
+    add_part(v, &sb, o->what);
+    if (path != NULL)
+        sbuf_addf(&sb, " %s :save %s", view_dot(v), address);
+    view_note_text(v, sb.data);
+    if (path == NULL && kept != NULL && kept->problem != NULL)
+        view_warning(v, "the chart could not be saved: %s", kept->problem);
+}
+
+void
+view_show_result(struct view *v, const struct event *ev)
+{
+    const struct output *o = ev->output;
+
+    /* Output that the cell printed before comes first; it may go on after. */
+    view_end_lines(v);
+    if (o->png != NULL) {
+        show_chart(v, ev);
+    } else if (o->table != NULL) {
+        show_table(v, ev);
+    } else if (o->text != NULL) {
+        struct out_stream s = {.context = SANITIZE_PROGRAM,
+                               .channel = view_side(v),
+                               .margin = view_margin(v)};
+
+        view_speak(v, view_side(v), VOICE_PROGRAM);
+        out_text(v->config.out, &s, o->text, o->text_len);
+        out_text_end(v->config.out, &s);
+    }
+}
+
+void
+view_show_file(struct view *v, const struct event *ev)
+{
+    AUTO_SBUF struct sbuf sb = {0};
+    AUTO_SBUF struct sbuf name = {0};
+    const char *problem = NULL;
+    const char *path = recorder_file(v->config.recorder, &problem);
+
+    sbuf_init(&name, VIEW_LINE_BYTES);
+    sanitize_text(SANITIZE_NAME, ev->file->name,
+                  utf8_floor(ev->file->name, strlen(ev->file->name), 512),
+                  &name);
+    if (ev->file->refused != NULL) {
+        view_warning(v, "the cell left %s: %s; it is not copied", name.data,
+                     ev->file->refused);
+        return;
+    }
+    sbuf_init(&sb, VIEW_LINE_BYTES);
+    str_add_bytes(&sb, ev->file->size_bytes);
+    if (path != NULL)
+        view_note(v, "%s %s %s %s %s", name.data, view_dot(v), sb.data,
+                  view_dot(v), path);
+    else
+        view_warning(v, "%s (%s) could not be saved: %s", name.data, sb.data,
+                     problem != NULL ? problem : "no reason is known");
+}
+
+/* ---- errors and ends ------------------------------------------------------
+ */
+
+/* The line of the cell's code in which the traceback ends; 0: not known. */
+static int
+find_error_line(const char *traceback, int cell)
+{
+    AUTO_FREE char *frame = xasprintf("<cell %d>", cell);
+    const char *last = NULL;
+    const char *number = NULL;
+
+    for (const char *p = traceback; p != NULL;) {
+        p = strstr(p, frame);
+        if (p == NULL)
+            break;
+        last = p;
+        p += strlen(frame);
+    }
+    if (last == NULL)
+        return 0;
+    number = strstr(last, "line ");
+    if (number == NULL)
+        return 0;
+    return (int)strtol(number + strlen("line "), NULL, 10);
+}
+
+/* Adds line number n (from 1) of code. */
+static void
+add_code_line(struct sbuf *sb, const char *code, int n)
+{
+    for (int i = 1; i < n; i++) {
+        code += strcspn(code, "\n");
+        if (*code == '\0')
+            return;
+        code++;
+    }
+    code += strspn(code, " \t");
+    sbuf_add(sb, code, utf8_floor(code, strcspn(code, "\n"), 300));
+}
+
+void
+view_show_error(struct view *v, const struct event *ev)
+{
+    AUTO_SBUF struct sbuf sb = {0};
+    const struct recorder_cell *cell =
+        recorder_cell(v->config.recorder, ev->cell);
+    int line = find_error_line(ev->traceback, ev->cell);
+
+    close_programs(v);
+    sbuf_init(&sb, VIEW_LINE_BYTES * 4);
+    sbuf_add_str(&sb, ev->error_name);
+    if (ev->len > 0) {
+        sbuf_add_str(&sb, ": ");
+        sbuf_add(&sb, ev->text, utf8_floor(ev->text, ev->len, VIEW_LINE_BYTES));
+    }
+    if (line > 0 && cell != NULL) {
+        sbuf_addf(&sb, "\n  line %d: ", line);
+        add_code_line(&sb, cell->code, line);
+    }
+    view_block(v, sb.data);
+    if (event_outcome_lost(ev->outcome))
+        return;
+    sbuf_clear(&sb);
+    if (ev->hint != NULL)
+        add_part(v, &sb, ev->hint);
+    view_note(v, "cell %d failed, Claude is told%s %s :trace %d", ev->cell,
+              sb.data, view_dot(v), ev->cell);
+}
+
+void
+view_end_cell(struct view *v, const struct event *ev)
+{
+    close_programs(v);
+    if (ev->text != NULL && ev->outcome != EVENT_OK)
+        view_warning(v, "cell %d: %.*s", ev->cell, (int)ev->len, ev->text);
+    else if (ev->outcome == EVENT_INTERRUPTED)
+        view_note(v, "cell %d was stopped; variables are kept", ev->cell);
+}
