@@ -26,6 +26,9 @@ void *xmemdup(const void *data, size_t len);
 /* A formatted string; the caller owns it. */
 char *xasprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/* Frees what its readers see as const; for the owner only. NULL is allowed. */
+void free_const(const void *ptr);
+
 /* Called once before an abort for want of memory. NULL removes it. */
 void alloc_set_abort_hook(void (*hook)(void));
 

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Assembles classic BPF programs of the kind that seccomp runs: forward jumps
+ * go to labels and become offsets at the end. It knows nothing of system calls
+ * or architectures, loads no program, and needs no other module, so that the
+ * picture program can have it too.
+ */
 #ifndef BASE_BPF_H
 #define BASE_BPF_H
 
@@ -6,13 +12,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-/*
- * Assembles classic BPF programs of the kind that seccomp runs: forward jumps
- * go to labels and become offsets at the end. It knows nothing of system calls
- * or architectures, loads no program, and needs no other module, so that the
- * picture program can have it too.
- */
 
 enum { BPF_BUILD_LABELS = 256, BPF_BUILD_JUMPS = 512 };
 
@@ -57,9 +56,6 @@ void bpf_build_bind(struct bpf_build *b, unsigned label);
 
 /* Loads the 32-bit word at an offset into the data. */
 void bpf_build_load(struct bpf_build *b, uint32_t offset);
-
-/* Keeps only the bits of mask in the accumulator. */
-void bpf_build_and(struct bpf_build *b, uint32_t mask);
 
 /* Goes to the label yes if the test holds, else to no. */
 void bpf_build_jump(struct bpf_build *b, enum bpf_build_test test,

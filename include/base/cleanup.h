@@ -22,6 +22,10 @@
 /* The descriptor in *fd, which becomes -1. */
 int take_fd(int *fd);
 
+/* Closes the descriptor in *fd, which becomes -1; nothing for -1. Keeps errno.
+ */
+void close_fd(int *fd);
+
 /* For the macros above only: pp is the address of a pointer, or of an int. */
 void cleanup_free(void *pp);
 void cleanup_close(int *fd);

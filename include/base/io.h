@@ -15,7 +15,8 @@
 struct error;
 struct sbuf;
 
-/* Reads fd to its end into sb; ERR_TOO_LARGE when sb's maximum is passed. */
+/* Reads fd to its end into sb. Errors: ERR_IO, ERR_TOO_LARGE when the maximum
+   of sb is passed. */
 WARN_UNUSED int io_read_all(int fd, struct sbuf *sb, struct error *err);
 
 /* The same for a regular file by name. Errors: ERR_IO, ERR_TOO_LARGE. */
@@ -40,6 +41,7 @@ WARN_UNUSED int io_remove_tree(const char *path, struct error *err);
 /* A pipe, close-on-exec at both ends. Errors: ERR_IO. */
 WARN_UNUSED int io_pipe(int fds[2], struct error *err);
 
+/* Errors: ERR_IO. */
 WARN_UNUSED int io_set_nonblock(int fd, struct error *err);
 
 /* A sealed memory file that holds data, at offset 0, close-on-exec.

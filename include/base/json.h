@@ -2,7 +2,7 @@
 /*
  * JSON: strict parsing of text from outside (size, depth, nothing behind it,
  * NUL escapes replaced), reading without surprises, and writing into a buffer.
- * Trees are cJSON's; only this module and the codecs include its header.
+ * Trees are cJSON's; only this module includes its header.
  */
 #ifndef BASE_JSON_H
 #define BASE_JSON_H
@@ -23,7 +23,7 @@ struct sbuf;
 
 /*
  * Parses exactly one value in len bytes, at most max_depth deep (0:
- * JSON_MAX_DEPTH). Bytes that are no UTF-8 and the escape \\u0000 become
+ * JSON_MAX_DEPTH). Bytes that are no UTF-8 and the escape \u0000 become
  * U+FFFD, lone surrogate escapes too, since cJSON would refuse them or cut
  * the string. Duplicate keys: json_get finds the last. The caller owns the
  * tree. Errors: ERR_PROTOCOL.
@@ -33,7 +33,7 @@ WARN_UNUSED struct cJSON *json_parse(const char *text, size_t len,
 void json_free(struct cJSON *json);
 void json_cleanup(struct cJSON **json);
 
-/* True when the raw text has an escaped NUL (\\u0000) in a string. */
+/* True when the raw text has an escaped NUL (\u0000) in a string. */
 bool json_has_nul_escape(const char *text, size_t len);
 
 /* Readers. A NULL object, a missing key or another type gives the default. All
@@ -41,7 +41,6 @@ bool json_has_nul_escape(const char *text, size_t len);
 struct cJSON *json_get(const struct cJSON *obj, const char *key);
 const char *json_string(const struct cJSON *obj, const char *key);
 int64_t json_int(const struct cJSON *obj, const char *key, int64_t def);
-double json_double(const struct cJSON *obj, const char *key, double def);
 bool json_bool(const struct cJSON *obj, const char *key, bool def);
 bool json_is_object(const struct cJSON *json);
 bool json_is_array(const struct cJSON *json);

@@ -7,6 +7,8 @@
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
+#include <stddef.h>
+
 #include "base/cleanup.h"
 
 struct error;
@@ -24,6 +26,11 @@ void log_close(void);
 /* A text that must never be written; secret.c registers what it holds. */
 void log_hide(const char *text);
 void log_unhide(const char *text);
+
+/* Adds text with every hidden one replaced, for messages that quote what came
+   from outside. */
+struct sbuf;
+void log_add_hidden(struct sbuf *sb, const char *text, size_t len);
 
 /* A file that logs defines LOG_MODULE before it uses these. */
 #define LOG_ERR(...) log_write(LOG_LEVEL_ERR, LOG_MODULE, __VA_ARGS__)

@@ -6,6 +6,8 @@
 #ifndef BASE_PATHS_H
 #define BASE_PATHS_H
 
+#include <stdbool.h>
+
 #include "base/cleanup.h"
 
 struct error;
@@ -19,9 +21,6 @@ char *paths_config_dir(void);
 /* $XDG_STATE_HOME/sandpiper or ~/.local/state/sandpiper. NULL without a home.
  */
 char *paths_state_dir(void);
-
-/* $XDG_CACHE_HOME/sandpiper or ~/.cache/sandpiper. NULL without a home. */
-char *paths_cache_dir(void);
 
 /* The home directory: $HOME if absolute, else the user database; or NULL. */
 char *paths_home(void);
@@ -37,8 +36,8 @@ WARN_UNUSED char *paths_helper(const char *name, struct error *err);
 
 /*
  * A file of share/ by its name, such as "examples/sales.csv": in the build
- * tree's or source tree's share/ when the binary runs from there, else in the
- * data directory. Errors: ERR_IO.
+ * tree's share/ when the binary runs from there, else in the data directory.
+ * Errors: ERR_IO.
  */
 WARN_UNUSED char *paths_data(const char *name, struct error *err);
 
@@ -47,5 +46,11 @@ char *paths_join(const char *dir, const char *name);
 
 /* The part after the last "/"; borrowed from path. */
 const char *paths_base(const char *path);
+
+/* The part before the last "/", which stays for the root; "." without one. */
+char *paths_dir(const char *path);
+
+/* True for "." and "..", which every directory lists. */
+bool paths_is_dot(const char *name);
 
 #endif

@@ -13,8 +13,7 @@ struct secret;
 
 /* Copies text (the caller wipes its own copy). */
 struct secret *secret_new(const char *text, size_t len);
-struct secret *secret_dup(const struct secret *s); /* NULL gives NULL */
-void secret_free(struct secret *s);                /* NULL is allowed */
+void secret_free(struct secret *s); /* NULL is allowed */
 
 /* The text, NUL-terminated, borrowed. */
 const char *secret_expose(const struct secret *s);

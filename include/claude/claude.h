@@ -89,8 +89,8 @@ struct claude_handlers {
      * ERR_AUTH, ERR_RATE_LIMIT, ERR_OVERLOADED, ERR_NET, ERR_TIMEOUT,
      * ERR_REMOTE (the service refused; http_status), ERR_PROTOCOL,
      * ERR_TOO_LARGE, ERR_CANCELLED. With an error, reply holds what arrived
-     * (text and usage; no calls) or is NULL; its content has text blocks only,
-     * and may be appended to the history as section "interrupt" allows.
+     * (text and usage; no calls) or is NULL; its content has text blocks only
+     * and is fit for the history, should the caller keep it.
      */
     void (*on_done)(void *ctx, const struct claude_reply *reply,
                     const struct error *err);

@@ -12,6 +12,9 @@
 
 struct table;
 
+/* A picture with more is not shown: decoding it would take too much memory. */
+#define OUTPUT_MAX_PIXELS (8u << 20)
+
 struct output {
     bool is_result; /* value of the last expression; else shown by display() */
     int index;      /* within its cell, from 0 */

@@ -39,8 +39,8 @@ struct http_request {
     size_t n_headers;
 
     /* A header whose value is secret: value_prefix ("Bearer ") and the text. */
-    const char *secret_header; /* NULL: none */
-    const char *secret_prefix;
+    const char *secret_header;   /* NULL: none */
+    const char *secret_prefix;   /* NULL: "" */
     const struct secret *secret; /* borrowed for the call */
 
     const char *body; /* borrowed until done; may be NULL */
@@ -67,8 +67,8 @@ struct http_handlers {
     void (*on_done)(void *ctx, const struct error *err);
 };
 
-/* Errors: ERR_NET. config is copied. libcurl is set up by the first request,
-   not here. */
+/* config is copied. libcurl is set up by the first request, so that nothing can
+   fail here yet. */
 WARN_UNUSED struct http *http_new(struct loop *loop,
                                   const struct http_config *config,
                                   struct error *err);

@@ -33,15 +33,16 @@ struct image_options {
 typedef void (*image_fn)(void *ctx, const struct sbuf *sixel,
                          const struct error *err);
 
-/* png is copied. done runs exactly once, from the loop. Errors: ERR_IO (the
-   picture program cannot be started). */
+/* png is copied. The program must ignore SIGPIPE, since the picture program may
+   end before it has read all. done runs exactly once, from the loop. Errors:
+   ERR_IO (the picture program cannot be started). */
 WARN_UNUSED struct image *image_render(struct loop *loop,
                                        const unsigned char *png, size_t len,
                                        const struct image_options *options,
                                        image_fn done, void *ctx,
                                        struct error *err);
 
-/* Ends it without a callback; only before done has run. */
+/* Ends it without a callback; only before done has run. NULL is allowed. */
 void image_free(struct image *im);
 
 #endif

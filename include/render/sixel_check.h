@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Decides whether the bytes that the picture program sent may go to the
+ * terminal. That program reads files of unknown origin, so what it says is not
+ * trusted: accepted is one sixel of exactly the size asked for that can neither
+ * leave its area, nor scroll, nor hold anything but sixel bytes. It draws
+ * nothing and keeps no bytes; it takes them in any pieces.
+ */
 #ifndef RENDER_SIXEL_CHECK_H
 #define RENDER_SIXEL_CHECK_H
 
@@ -7,14 +14,6 @@
 #include <stdint.h>
 
 #include "base/cleanup.h"
-
-/*
- * Decides whether the bytes that the picture program sent may go to the
- * terminal. That program reads files of unknown origin, so what it says is not
- * trusted: accepted is one sixel of exactly the size asked for that can neither
- * leave its area, nor scroll, nor hold anything but sixel bytes. It draws
- * nothing and keeps no bytes; it takes them in any pieces.
- */
 
 struct error;
 
@@ -50,20 +49,21 @@ struct sixel_check_state {
  * sides from 1 to SIXEL_CHECK_MAX_SIDE_PX, at most 8 megapixels, 1 to
  * SIXEL_CHECK_MAX_COLOURS colours, whole cells.
  */
-int sixel_check_begin(struct sixel_check_state *s, struct sixel_limits limits,
-                      struct error *err) WARN_UNUSED;
+WARN_UNUSED int sixel_check_begin(struct sixel_check_state *s,
+                                  struct sixel_limits limits,
+                                  struct error *err);
 
 /* Takes the next bytes. ERR_PROTOCOL at the first that is refused; then all
- * later calls fail too. */
-int sixel_check_feed(struct sixel_check_state *s, const char *data, size_t len,
-                     struct error *err) WARN_UNUSED;
+   later calls fail too. */
+WARN_UNUSED int sixel_check_feed(struct sixel_check_state *s, const char *data,
+                                 size_t len, struct error *err);
 
 /* Says whether the picture is complete; ERR_PROTOCOL if not. */
-int sixel_check_end(const struct sixel_check_state *s,
-                    struct error *err) WARN_UNUSED;
+WARN_UNUSED int sixel_check_end(const struct sixel_check_state *s,
+                                struct error *err);
 
 /* All three for bytes that are there as a whole. */
-int sixel_check(const char *data, size_t len, struct sixel_limits limits,
-                struct error *err) WARN_UNUSED;
+WARN_UNUSED int sixel_check(const char *data, size_t len,
+                            struct sixel_limits limits, struct error *err);
 
 #endif

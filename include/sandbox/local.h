@@ -40,8 +40,9 @@ struct local_config {
 };
 
 /*
- * Nothing is started before open. config and limits are copied. A failed open
- * gives ERR_SANDBOX with cause and fix in one or two lines: the first line
+ * Nothing is started before open. config and limits are copied. The program
+ * must ignore SIGPIPE: an interpreter may end while it is written to. A failed
+ * open gives ERR_SANDBOX with cause and fix in one or two lines: the first line
  * says why no cell can run, the second begins with "fix: ".
  */
 struct sandbox_backend *local_new(struct loop *loop,

@@ -54,6 +54,9 @@ struct sandbox_cell {
 
 #define SANDBOX_MAX_CODE_BYTES (1u << 20)
 
+/* The time limit of a cell where none is given. */
+#define SANDBOX_CELL_MS 120000
+
 /* How a cell ended; borrowed for the call. */
 struct sandbox_outcome {
     enum event_outcome outcome;
@@ -67,6 +70,7 @@ struct sandbox_outcome {
     int64_t output_dropped_bytes; /* behind the limit of output */
 };
 
+/* For sandbox_run_cell all but on_done may be NULL; a back end is given all. */
 struct sandbox_cell_handlers {
     /* Bytes that the cell wrote; borrowed. Not UTF-8, not safe. */
     void (*on_bytes)(void *ctx, enum event_stream stream, const char *data,
@@ -170,7 +174,7 @@ struct sandbox_backend {
 };
 
 struct sandbox_limits {
-    int64_t cell_ms;          /* 0: 120,000 */
+    int64_t cell_ms;          /* 0: SANDBOX_CELL_MS */
     uint64_t memory_bytes;    /* 0: 4 GiB, at most half of the machine's */
     uint64_t output_bytes;    /* 0: 4 MiB */
     uint64_t workspace_bytes; /* 0: 5 GiB */

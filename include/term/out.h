@@ -89,6 +89,11 @@ struct out_stream {
        column to the right. */
     bool shift_marks;
 
+    /* On a terminal, lines are broken at words before the terminal would break
+       them anywhere: what follows begins with the margin again, and marks at
+       its beginning are shifted too. */
+    bool wrap;
+
     /* Longest line in columns, then "...[+N bytes]"; 0: 10,000. */
     size_t max_columns;
 
@@ -100,7 +105,11 @@ struct out_stream {
     char held[16];
     size_t n_held;
     size_t column;
+    size_t line_columns; /* of the whole line, over its breaks */
     size_t n_cut_bytes;
+    bool in_word;
+    size_t n_blanks; /* not written yet: they may turn out to be a break */
+    char sgr[96];    /* the sequence that colours what comes; "": none */
 };
 
 void out_text(struct out *out, struct out_stream *s, const char *data,

@@ -75,8 +75,6 @@ struct sanitizer {
     struct sbuf name; /* name only: the text so far */
 };
 
-void sanitize_init(struct sanitizer *s, enum sanitize_context context);
-
 /* Adds the harmless form of data to out. */
 void sanitize_feed(struct sanitizer *s, const char *data, size_t len,
                    struct sbuf *out);

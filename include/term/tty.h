@@ -58,7 +58,8 @@ void tty_cell_size(const struct tty *t, int *width_px, int *height_px);
    restored in between. */
 void tty_stop(struct tty *t);
 
-/* Stops reading while paused (back-pressure is not needed otherwise). */
+/* Gives the modes back as they were found and reads no more; tty_close does it
+   too. */
 void tty_restore(struct tty *t);
 
 /* Restores the modes and closes; NULL is allowed. */

@@ -323,9 +323,19 @@ add_printed(const struct context *c, size_t max, struct sbuf *out)
         add_beginning(out, kept, n_kept, max);
         return;
     }
-    n_first = add_beginning(
-        out, kept, n_kept == c->n_bytes ? n_kept : c->head.len, max - max / 3);
-    at = n_kept == c->n_bytes ? n_first : c->head.len;
+    if (n_kept == c->n_bytes) {
+        n_first = add_beginning(out, kept, n_kept, max - max / 3);
+        at = n_first;
+    } else {
+        /* What was kept begins and ends anywhere, also within a character. */
+        n_first = add_beginning(out, kept,
+                                c->head.len - utf8_pending(kept, c->head.len),
+                                max - max / 3);
+        at = c->head.len;
+        while (at < n_kept && at < c->head.len + UTF8_MAX_BYTES - 1 &&
+               ((unsigned char)kept[at] & 0xC0) == 0x80)
+            at++;
+    }
     at += find_end(kept + at, n_kept - at, max / 3);
     n_shown = n_first + n_kept - at;
     sbuf_add_str(out, "\n[... the middle is left out ...]\n");

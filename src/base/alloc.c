@@ -135,6 +135,17 @@ xasprintf(const char *fmt, ...)
 }
 
 void
+free_const(const void *ptr)
+{
+    void *own;
+
+    /* Bytes are copied where a cast would hide the same mistake elsewhere from
+       the compiler. */
+    memcpy(&own, &ptr, sizeof(own));
+    free(own);
+}
+
+void
 alloc_set_abort_hook(void (*hook)(void))
 {
     abort_hook = hook;

@@ -82,12 +82,6 @@ bpf_build_load(struct bpf_build *b, uint32_t offset)
 }
 
 void
-bpf_build_and(struct bpf_build *b, uint32_t mask)
-{
-    add(b, BPF_ALU | BPF_AND | BPF_K, mask);
-}
-
-void
 bpf_build_jump(struct bpf_build *b, enum bpf_build_test test, uint32_t value,
                unsigned yes, unsigned no)
 {

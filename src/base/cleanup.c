@@ -41,3 +41,10 @@ cleanup_close(int *fd)
     }
     errno = saved;
 }
+
+void
+close_fd(int *fd)
+{
+    cleanup_close(fd);
+    *fd = -1;
+}

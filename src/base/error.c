@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/utf8.h"
 
 struct code_info {
@@ -49,7 +50,7 @@ get_info(enum error_code code)
     size_t i = (size_t)code;
 
     /* A code may come out of a journal of another version. */
-    return &codes[i < sizeof(codes) / sizeof(codes[0]) ? i : ERR_INTERNAL];
+    return &codes[i < LEN(codes) ? i : ERR_INTERNAL];
 }
 
 /* A message that was too long ends at a character. */

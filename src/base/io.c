@@ -19,6 +19,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/paths.h"
 #include "base/sbuf.h"
 
 #define CHUNK_BYTES (16 * 1024)
@@ -28,7 +29,7 @@
 /* copy_file_range takes more than this, but signals should be seen. */
 #define RANGE_BYTES (64 * 1024 * 1024)
 
-/* ---- reading and writing ---- */
+/* --- reading and writing --- */
 
 static int
 wait_for(int fd, short events)
@@ -135,19 +136,7 @@ io_write_all(int fd, const void *data, size_t len, struct error *err)
     return 0;
 }
 
-/* ---- replacing a file ---- */
-
-/* "." or the part before the last "/", which stays for the root. */
-static char *
-directory_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    if (!slash) {
-        return xstrdup(".");
-    }
-    return xstrndup(path, slash == path ? 1 : (size_t)(slash - path));
-}
+/* --- replacing a file --- */
 
 static int
 sync_directory(const char *dir)
@@ -188,7 +177,7 @@ int
 io_replace(const char *path, const void *data, size_t len, mode_t mode,
            struct error *err)
 {
-    AUTO_FREE char *dir = directory_of(path);
+    AUTO_FREE char *dir = paths_dir(path);
     AUTO_FREE char *temporary = xasprintf("%s/" TEMPORARY_NAME, dir);
     int saved;
 
@@ -207,7 +196,7 @@ io_replace(const char *path, const void *data, size_t len, mode_t mode,
     return 0;
 }
 
-/* ---- directories ---- */
+/* --- directories --- */
 
 static int
 make_dir(const char *path, struct error *err)
@@ -315,12 +304,6 @@ open_directory(int at, const char *name)
     return dir;
 }
 
-static bool
-is_dot(const char *name)
-{
-    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
-}
-
 /*
  * A directory inside a directory moves to the top of the tree. This way neither
  * the stack nor the number of descriptors grows with the depth, which whoever
@@ -366,7 +349,7 @@ empty_directory(struct removal *r, const char *name)
         return;
     }
     for (entry = readdir(dir); entry; entry = readdir(dir)) {
-        if (is_dot(entry->d_name)) {
+        if (paths_is_dot(entry->d_name)) {
             continue;
         }
         if (unlinkat(dirfd(dir), entry->d_name, 0) == 0) {
@@ -411,7 +394,7 @@ empty_tree(DIR *top)
         r.sys_errno = 0;
         rewinddir(top);
         for (entry = readdir(top); entry; entry = readdir(top)) {
-            if (!is_dot(entry->d_name)) {
+            if (!paths_is_dot(entry->d_name)) {
                 remove_entry(&r, entry->d_name);
             }
         }
@@ -453,7 +436,7 @@ io_remove_tree(const char *path, struct error *err)
     return 0;
 }
 
-/* ---- descriptors ---- */
+/* --- descriptors --- */
 
 int
 io_pipe(int fds[2], struct error *err)

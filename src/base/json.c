@@ -14,6 +14,7 @@
 #include <cjson/cJSON.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/error.h"
 #include "base/sbuf.h"
 #include "base/utf8.h"
@@ -251,7 +252,7 @@ scan_word(struct scan *sc, struct error *err)
 {
     static const char *const words[] = {"null", "true", "false"};
 
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+    for (size_t i = 0; i < LEN(words); i++) {
         size_t n = strlen(words[i]);
 
         if (sc->len - sc->pos >= n &&
@@ -457,14 +458,6 @@ json_int(const struct cJSON *obj, const char *key, int64_t def)
     }
     whole = (int64_t)value;
     return (double)whole < value || (double)whole > value ? def : whole;
-}
-
-double
-json_double(const struct cJSON *obj, const char *key, double def)
-{
-    const struct cJSON *item = json_get(obj, key);
-
-    return item != NULL && cJSON_IsNumber(item) ? item->valuedouble : def;
 }
 
 bool

@@ -169,6 +169,24 @@ add_escaped(struct sbuf *sb, const char *s, size_t len)
     return n;
 }
 
+void
+log_add_hidden(struct sbuf *sb, const char *text, size_t len)
+{
+    size_t i = 0;
+
+    while (i < len) {
+        size_t n = hidden_len(text + i, len - i);
+
+        if (n > 0) {
+            sbuf_add_str(sb, HIDDEN_MARK);
+        } else {
+            n = 1;
+            sbuf_add(sb, text + i, n);
+        }
+        i += n;
+    }
+}
+
 /* Hides before it escapes and before it cuts: else the parts of a secret that
    is broken by either would go through. */
 static void

@@ -164,7 +164,7 @@ make_item(struct loop *loop)
     return (struct item){.loop = loop};
 }
 
-/* ---- timers ---- */
+/* --- timers --- */
 
 static bool
 is_before(const struct loop_timer *a, const struct loop_timer *b)
@@ -275,7 +275,7 @@ run_timers(struct loop *loop)
     }
 }
 
-/* ---- tasks ---- */
+/* --- tasks --- */
 
 struct loop_task *
 loop_defer(struct loop *loop, loop_fn fn, void *ctx)
@@ -330,7 +330,7 @@ run_tasks(struct loop *loop)
     }
 }
 
-/* ---- descriptors ---- */
+/* --- descriptors --- */
 
 struct loop_fd *
 loop_add_fd(struct loop *loop, int fd, unsigned events, loop_fd_fn fn,
@@ -414,7 +414,7 @@ run_fds(struct loop *loop, size_t n_polled)
     }
 }
 
-/* ---- signals ---- */
+/* --- signals --- */
 
 struct loop_signal *
 loop_add_signal(struct loop *loop, int signo, loop_signal_fn fn, void *ctx,
@@ -501,21 +501,7 @@ run_signals(struct loop *loop)
     }
 }
 
-/* ---- the loop ---- */
-
-/* An inherited "ignore" would make the kernel reap our children, and waitid
-   would not find them. */
-static void
-unignore_children(void)
-{
-    struct sigaction sa = {0};
-
-    if (sigaction(SIGCHLD, NULL, &sa) == 0 && sa.sa_handler == SIG_IGN) {
-        sa = (struct sigaction){0};
-        sa.sa_handler = SIG_DFL;
-        sigaction(SIGCHLD, &sa, NULL);
-    }
-}
+/* --- the loop --- */
 
 struct loop *
 loop_new(struct error *err)
@@ -533,7 +519,6 @@ loop_new(struct error *err)
         free(loop);
         return NULL;
     }
-    unignore_children();
     return loop;
 }
 

@@ -22,9 +22,6 @@
 #ifndef PKGLIBEXECDIR
 #define PKGLIBEXECDIR "/usr/local/libexec/sandpiper"
 #endif
-#ifndef TOP_SRCDIR
-#define TOP_SRCDIR "."
-#endif
 
 #define PROGRAM_NAME "sandpiper"
 
@@ -130,12 +127,6 @@ paths_state_dir(void)
 }
 
 char *
-paths_cache_dir(void)
-{
-    return make_xdg_dir("XDG_CACHE_HOME", ".cache");
-}
-
-char *
 paths_home(void)
 {
     const char *home = getenv("HOME");
@@ -199,11 +190,7 @@ paths_data(const char *name, struct error *err)
     build_share = paths_join(exe_dir, "share");
     path = find_in(build_share, name, R_OK);
     if (path == NULL) {
-        path = find_in(TOP_SRCDIR "/share", name, R_OK);
-    }
-    if (path == NULL) {
-        error_fill_errno(err, ERR_IO, "%s: neither in %s nor in %s", name,
-                         build_share, TOP_SRCDIR "/share");
+        error_fill_errno(err, ERR_IO, "%s: not in %s", name, build_share);
     }
     return path;
 }
@@ -225,4 +212,21 @@ paths_base(const char *path)
     const char *slash = strrchr(path, '/');
 
     return slash == NULL ? path : slash + 1;
+}
+
+char *
+paths_dir(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    if (slash == NULL) {
+        return xstrdup(".");
+    }
+    return xstrndup(path, slash == path ? 1 : (size_t)(slash - path));
+}
+
+bool
+paths_is_dot(const char *name)
+{
+    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }

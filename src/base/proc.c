@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/error.h"
 #include "base/io.h"
 #include "base/loop.h"
@@ -95,7 +96,7 @@ struct proc {
     void *ctx;
 };
 
-/* ---- before fork ---- */
+/* --- before fork --- */
 
 static int
 compare_fds(const void *a, const void *b)
@@ -169,7 +170,7 @@ plan_fini(struct plan *plan)
     cleanup_close(&plan->failure_fd);
 }
 
-/* ---- in the child: only async-signal-safe calls ---- */
+/* --- in the child: only async-signal-safe calls --- */
 
 __attribute__((noreturn)) static void
 fail_child(const struct plan *plan, enum child_step step, int sys_errno)
@@ -337,7 +338,7 @@ run_child(struct plan *plan)
     fail_child(plan, STEP_EXEC, errno);
 }
 
-/* ---- in the parent ---- */
+/* --- in the parent --- */
 
 /* An ignored SIGCHLD, which exec passes on, makes the kernel reap children by
    itself: waitid would not find them, and their pids would be others'. */
@@ -429,7 +430,7 @@ report_failure(const struct plan *plan, const struct child_failure *failure,
 {
     size_t step = (size_t)failure->step;
 
-    assert(step < sizeof(step_texts) / sizeof(step_texts[0]));
+    assert(step < LEN(step_texts));
     errno = failure->sys_errno;
     error_fill_errno(err, ERR_IO, "starting %s: %s", plan->spec->path,
                      step_texts[step]);
@@ -459,8 +460,7 @@ launch(struct plan *plan, pid_t *pid, struct error *err)
         return err_set_errno(err, ERR_IO, "starting %s", path);
     }
     assert(*pid > 1);
-    cleanup_close(&plan->failure_fd);
-    plan->failure_fd = -1;
+    close_fd(&plan->failure_fd);
     /* Not reaped yet, so the number is still the child's. */
     pidfd = open_pidfd(*pid);
     if (pidfd < 0) {

@@ -66,12 +66,6 @@ secret_new(const char *text, size_t len)
     return s;
 }
 
-struct secret *
-secret_dup(const struct secret *s)
-{
-    return s == NULL ? NULL : secret_new(s->text, s->len);
-}
-
 void
 secret_free(struct secret *s)
 {

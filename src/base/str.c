@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/error.h"
 #include "base/sbuf.h"
 
@@ -222,7 +223,7 @@ void
 str_add_bytes(struct sbuf *sb, uint64_t bytes)
 {
     static const char *const names[] = {"kB", "MB", "GB", "TB", "PB", "EB"};
-    const size_t n_names = sizeof(names) / sizeof(names[0]);
+    const size_t n_names = LEN(names);
     uint64_t unit = 1000;
     size_t i = 0;
 

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "base/array.h"
 #include "base/sbuf.h"
 #include "base/utf8_tables_internal.h"
 
@@ -102,8 +103,7 @@ in_table(const struct utf8_range *table, size_t n, uint32_t cp)
     return false;
 }
 
-#define IN_TABLE(table, cp)                                                    \
-    in_table((table), sizeof(table) / sizeof((table)[0]), (cp))
+#define IN_TABLE(table, cp) in_table((table), LEN(table), (cp))
 
 size_t
 utf8_decode(const char *s, size_t len, uint32_t *cp, bool *ok)

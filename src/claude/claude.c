@@ -121,7 +121,7 @@ set_state(struct claude_call *call, enum call_state state)
     call->state = state;
 }
 
-/* Releasing */
+/* --- releasing --- */
 
 static void
 end_attempt(struct claude_call *call)
@@ -166,7 +166,7 @@ is_gone(struct claude_call *call)
     return true;
 }
 
-/* Ending */
+/* --- ending --- */
 
 static void
 finish(struct claude_call *call, const struct claude_reply *reply,
@@ -215,13 +215,13 @@ finish_cancelled(struct claude_call *call)
 static void
 on_cancel_task(void *ctx)
 {
-    struct claude_call *call = (struct claude_call *)ctx;
+    struct claude_call *call = ctx;
 
     call->cancel_task = NULL;
     finish_cancelled(call);
 }
 
-/* Trying again */
+/* --- trying again --- */
 
 static double
 random_unit(void)
@@ -254,7 +254,7 @@ start_attempt(struct claude_call *call, struct error *err)
 static void
 on_wait_over(void *ctx)
 {
-    struct claude_call *call = (struct claude_call *)ctx;
+    struct claude_call *call = ctx;
     struct error err = {0};
 
     call->wait_timer = NULL;
@@ -269,11 +269,8 @@ on_wait_over(void *ctx)
 static bool
 may_retry(const struct claude_call *call, const struct claude_failure *failure)
 {
-    if (call->attempt >= call->c->max_attempts ||
-        failure->err.code == ERR_CANCELLED) {
-        return false;
-    }
-    return failure->retry;
+    return failure->retry && call->attempt < call->c->max_attempts &&
+           failure->err.code != ERR_CANCELLED;
 }
 
 static void
@@ -316,7 +313,7 @@ end_or_retry(struct claude_call *call, const struct claude_failure *failure)
     (void)is_gone(call);
 }
 
-/* The stream */
+/* --- the stream --- */
 
 static bool
 is_over(const struct claude_call *call)
@@ -327,13 +324,13 @@ is_over(const struct claude_call *call)
 static bool
 on_stream_more(void *ctx)
 {
-    return !is_over((const struct claude_call *)ctx);
+    return !is_over(ctx);
 }
 
 static void
 on_stream_thinking(void *ctx, const char *text, size_t len, bool end)
 {
-    struct claude_call *call = (struct claude_call *)ctx;
+    struct claude_call *call = ctx;
 
     if (call->on.on_thinking != NULL) {
         call->shown = true;
@@ -344,7 +341,7 @@ on_stream_thinking(void *ctx, const char *text, size_t len, bool end)
 static void
 on_stream_text(void *ctx, const char *text, size_t len, bool end)
 {
-    struct claude_call *call = (struct claude_call *)ctx;
+    struct claude_call *call = ctx;
 
     if (call->on.on_text != NULL) {
         call->shown = true;
@@ -356,7 +353,7 @@ static void
 on_stream_tool(void *ctx, const char *name, const char *input_so_far,
                size_t len)
 {
-    struct claude_call *call = (struct claude_call *)ctx;
+    struct claude_call *call = ctx;
 
     if (call->on.on_tool != NULL) {
         call->shown = true;
@@ -382,7 +379,7 @@ close_transfer(struct claude_call *call)
 static void
 on_grace_over(void *ctx)
 {
-    struct claude_call *call = (struct claude_call *)ctx;
+    struct claude_call *call = ctx;
 
     call->grace_timer = NULL;
     if (call->state == CALL_STREAM) {
@@ -394,7 +391,7 @@ on_grace_over(void *ctx)
 static void
 on_quiet(void *ctx)
 {
-    struct claude_call *call = (struct claude_call *)ctx;
+    struct claude_call *call = ctx;
     uint64_t n = claude_stream_n_events(call->stream);
 
     call->quiet_timer = NULL;
@@ -435,7 +432,7 @@ is_stream(const struct claude_call *call, int status)
 static void
 on_transport_head(void *ctx, int status)
 {
-    struct claude_call *call = (struct claude_call *)ctx;
+    struct claude_call *call = ctx;
     const char *again = get_header(call, "x-should-retry");
 
     call->status = status;
@@ -471,7 +468,7 @@ add_refusal(struct claude_call *call, const char *data, size_t len)
 static void
 on_transport_body(void *ctx, const char *data, size_t len)
 {
-    struct claude_call *call = (struct claude_call *)ctx;
+    struct claude_call *call = ctx;
     int rc;
 
     if (call->state == CALL_REFUSAL) {
@@ -546,14 +543,14 @@ end_broken(struct claude_call *call, const struct error *err)
 {
     struct claude_failure failure = {.err = *err};
 
-    failure.retry = err->code == ERR_NET || err->code == ERR_TIMEOUT;
+    failure.retry = error_is_retryable(err->code);
     end_or_retry(call, &failure);
 }
 
 static void
 on_transport_done(void *ctx, const struct error *err)
 {
-    struct claude_call *call = (struct claude_call *)ctx;
+    struct claude_call *call = ctx;
 
     call->transfer = NULL;
     if (call->cancelled) {
@@ -573,13 +570,13 @@ on_transport_done(void *ctx, const struct error *err)
     }
 }
 
-/* Public */
+/* --- public --- */
 
 struct claude *
 claude_new(struct loop *loop, const struct transport *transport,
            const struct claude_config *config, struct error *err)
 {
-    struct claude *c = (struct claude *)xcalloc(1, sizeof(*c));
+    struct claude *c = xcalloc(1, sizeof(*c));
 
     c->loop = loop;
     c->transport = transport;
@@ -643,7 +640,7 @@ claude_send(struct claude *c, const struct claude_history *h,
         return NULL;
     }
     text = claude_history_text(h, &len);
-    call = (struct claude_call *)xcalloc(1, sizeof(*call));
+    call = xcalloc(1, sizeof(*call));
     call->c = c;
     call->on = *on;
     call->ctx = ctx;

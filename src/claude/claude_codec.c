@@ -9,18 +9,18 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/json.h"
 #include "base/sbuf.h"
 #include "base/str.h"
 #include "base/utf8.h"
 #include "claude/claude_raw_internal.h"
 
-#define N_ITEMS(a) (sizeof(a) / sizeof((a)[0]))
-
 /* Longest part of a message of the service that is shown. */
 enum { MAX_DETAIL_BYTES = 300, MAX_REQUEST_ID_BYTES = 80 };
 
-static const char CACHE[] = "\"cache_control\":{\"type\":\"ephemeral\"}";
+static const char cache_control[] =
+    "\"cache_control\":{\"type\":\"ephemeral\"}";
 
 struct model_rule {
     const char *prefix; /* the whole id, or followed by "-", "." or a digit */
@@ -120,7 +120,7 @@ static const char *const spend_codes[] = {
 enum claude_thinking
 claude_codec_thinking(const char *model)
 {
-    for (size_t i = 0; i < N_ITEMS(model_rules); i++) {
+    for (size_t i = 0; i < LEN(model_rules); i++) {
         const struct model_rule *rule = &model_rules[i];
         size_t len = strlen(rule->prefix);
 
@@ -140,7 +140,7 @@ claude_codec_thinking(const char *model)
 enum claude_stop
 claude_codec_stop(const char *stop_reason)
 {
-    for (size_t i = 0; i < N_ITEMS(stop_names); i++) {
+    for (size_t i = 0; i < LEN(stop_names); i++) {
         if (str_eq(stop_reason, stop_names[i].name)) {
             return stop_names[i].stop;
         }
@@ -160,7 +160,7 @@ check_config(const struct claude_config *config, struct error *err)
         return err_set(err, ERR_USAGE, "max_tokens: %lld is below 1",
                        (long long)config->max_tokens);
     }
-    for (size_t i = 0; i < N_ITEMS(efforts); i++) {
+    for (size_t i = 0; i < LEN(efforts); i++) {
         known = known || str_eq(config->effort, efforts[i]);
     }
     if (!known) {
@@ -194,13 +194,13 @@ claude_codec_head(struct sbuf *sb, const struct claude_config *config,
                   struct error *err)
 {
     bool own = !config->compatible;
-    bool thinks =
-        own && check_config(config, NULL) == 0 &&
-        claude_codec_thinking(config->model) == CLAUDE_THINKING_ADAPTIVE;
+    bool thinks;
 
     if (check_config(config, err) < 0) {
         return -1;
     }
+    thinks =
+        own && claude_codec_thinking(config->model) == CLAUDE_THINKING_ADAPTIVE;
     sbuf_add_char(sb, '{');
     json_add_member_str(sb, "model", config->model);
     json_add_member_int(sb, "max_tokens", config->max_tokens);
@@ -210,10 +210,10 @@ claude_codec_head(struct sbuf *sb, const struct claude_config *config,
         json_add_key(sb, "system");
         sbuf_add_str(sb, "[{\"type\":\"text\",\"text\":");
         claude_add_text(sb, config->system, strlen(config->system));
-        sbuf_addf(sb, "%s%s}]", own ? "," : "", own ? CACHE : "");
+        sbuf_addf(sb, "%s%s}]", own ? "," : "", own ? cache_control : "");
     }
     if (own) {
-        sbuf_addf(sb, ",%s", CACHE);
+        sbuf_addf(sb, ",%s", cache_control);
     }
     if (thinks) {
         sbuf_add_str(sb, ",\"thinking\":{\"type\":\"adaptive\","
@@ -233,7 +233,7 @@ claude_codec_head(struct sbuf *sb, const struct claude_config *config,
 static const struct refusal *
 find_refusal(int status, const char *type)
 {
-    for (size_t i = 0; i < N_ITEMS(refusals); i++) {
+    for (size_t i = 0; i < LEN(refusals); i++) {
         const struct refusal *r = &refusals[i];
 
         if (status != 0 ? r->status == status
@@ -274,7 +274,7 @@ is_spend_limit(const struct cJSON *error)
 {
     const char *code = json_string(json_get(error, "details"), "error_code");
 
-    for (size_t i = 0; code != NULL && i < N_ITEMS(spend_codes); i++) {
+    for (size_t i = 0; code != NULL && i < LEN(spend_codes); i++) {
         if (strcmp(code, spend_codes[i]) == 0) {
             return true;
         }

@@ -151,7 +151,7 @@ claude_raw_add_mended(struct sbuf *sb, const char *text, size_t len)
     while (p < end) {
         int kind;
 
-        p = (const char *)memchr(p, '\\', (size_t)(end - p));
+        p = memchr(p, '\\', (size_t)(end - p));
         if (p == NULL) {
             break;
         }

@@ -9,9 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/cleanup.h"
 #include "base/json.h"
-#include "base/str.h"
 #include "claude/claude_codec_internal.h"
 #include "claude/claude_raw_internal.h"
 
@@ -240,8 +238,8 @@ add_call(struct claude_reply *reply, const struct claude_block *b)
     const char *raw;
     size_t len;
 
-    reply->calls = (struct claude_tool_call *)xreallocarray(
-        reply->calls, reply->n_calls + 1, sizeof(*reply->calls));
+    reply->calls =
+        xreallocarray(reply->calls, reply->n_calls + 1, sizeof(*reply->calls));
     call = &reply->calls[reply->n_calls++];
     get_input(b, &raw, &len);
     *call = (struct claude_tool_call){

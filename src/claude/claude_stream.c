@@ -5,7 +5,6 @@
 
 #include "claude/claude_block_internal.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +18,7 @@
 
 #define STREAM_MAX_BLOCKS 1024
 
-/* Failures */
+/* --- failures --- */
 
 static int
 fail(struct claude_stream *s, enum error_code code, bool retry,
@@ -39,7 +38,7 @@ fail_protocol(struct claude_stream *s, const char *what)
     return fail(s, ERR_PROTOCOL, false, what);
 }
 
-/* Blocks */
+/* --- blocks --- */
 
 static void
 free_block(struct claude_block *b)
@@ -176,7 +175,7 @@ stop_block(struct claude_stream *s, struct claude_block *b)
     }
 }
 
-/* Events */
+/* --- events --- */
 
 static int
 on_block_start(struct claude_stream *s, const struct cJSON *event,
@@ -199,8 +198,7 @@ on_block_start(struct claude_stream *s, const struct cJSON *event,
     if (s->n_blocks == STREAM_MAX_BLOCKS) {
         return fail(s, ERR_TOO_LARGE, false, "the reply has too many blocks");
     }
-    s->blocks = (struct claude_block *)xreallocarray(s->blocks, s->n_blocks + 1,
-                                                     sizeof(*s->blocks));
+    s->blocks = xreallocarray(s->blocks, s->n_blocks + 1, sizeof(*s->blocks));
     b = &s->blocks[s->n_blocks++];
     *b = (struct claude_block){.index = index};
     sbuf_init(&b->raw, STREAM_MAX_BYTES);
@@ -377,7 +375,7 @@ on_event(struct claude_stream *s, const char *type, const struct cJSON *event,
 static int
 on_sse(void *ctx, const char *name, const char *data, size_t len)
 {
-    struct claude_stream *s = (struct claude_stream *)ctx;
+    struct claude_stream *s = ctx;
     AUTO_JSON struct cJSON *event = NULL;
     AUTO_SBUF struct sbuf repaired = {0};
     struct error err = {0};
@@ -410,13 +408,13 @@ on_sse(void *ctx, const char *name, const char *data, size_t len)
     return on_event(s, type, event, data, len);
 }
 
-/* Public */
+/* --- public --- */
 
 struct claude_stream *
 claude_stream_new(bool compatible, const char *request_id,
                   const struct claude_stream_handlers *handlers, void *ctx)
 {
-    struct claude_stream *s = (struct claude_stream *)xcalloc(1, sizeof(*s));
+    struct claude_stream *s = xcalloc(1, sizeof(*s));
 
     s->on = *handlers;
     s->ctx = ctx;

@@ -39,7 +39,7 @@ struct claude_history {
 struct claude_history *
 claude_history_new(void)
 {
-    struct claude_history *h = (struct claude_history *)xcalloc(1, sizeof(*h));
+    struct claude_history *h = xcalloc(1, sizeof(*h));
 
     sbuf_init(&h->text, HISTORY_MAX_RESULT_BYTES);
     return h;
@@ -84,8 +84,8 @@ append(struct claude_history *h, enum message_kind kind,
         sbuf_add_char(&h->text, ',');
     }
     sbuf_add(&h->text, message->data, message->len);
-    h->messages = (struct message *)xreallocarray(
-        h->messages, h->n_messages + 1, sizeof(*h->messages));
+    h->messages =
+        xreallocarray(h->messages, h->n_messages + 1, sizeof(*h->messages));
     h->messages[h->n_messages] = (struct message){kind, start};
     h->n_messages++;
     return 0;
@@ -198,8 +198,7 @@ claude_history_add_assistant(struct claude_history *h, const char *content,
         return -1;
     }
     if (n_tool_calls > 0) {
-        h->open_ids =
-            (char **)xreallocarray(NULL, n_tool_calls, sizeof(*h->open_ids));
+        h->open_ids = xreallocarray(NULL, n_tool_calls, sizeof(*h->open_ids));
         for (size_t i = 0; i < n_tool_calls; i++) {
             h->open_ids[i] = xstrdup(tool_ids[i]);
         }
@@ -291,5 +290,5 @@ const char *
 claude_history_text(const struct claude_history *h, size_t *len)
 {
     *len = h->text.len;
-    return h->text.data != NULL ? h->text.data : "";
+    return h->text.data;
 }

@@ -10,6 +10,7 @@
 #include <strings.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/error.h"
 #include "base/secret.h"
 #include "base/str.h"
@@ -43,7 +44,7 @@ static struct transport_call *
 start(void *transport, const struct transport_request *request,
       const struct transport_handlers *handlers, void *ctx, struct error *err)
 {
-    const struct transport_http *t = (const struct transport_http *)transport;
+    const struct transport_http *t = transport;
     AUTO_FREE char *url = xasprintf("%s%s", t->base_url, request->path);
     const struct http_header headers[] = {
         {"Content-Type", "application/json"},
@@ -54,7 +55,7 @@ start(void *transport, const struct transport_request *request,
         .method = "POST",
         .url = url,
         .headers = headers,
-        .n_headers = sizeof(headers) / sizeof(headers[0]),
+        .n_headers = LEN(headers),
         .secret_header = t->key_in_x_api_key ? "x-api-key" : "Authorization",
         .secret_prefix = t->key_in_x_api_key ? "" : "Bearer ",
         .secret = t->key,
@@ -97,7 +98,7 @@ drop(struct transport_call *call)
 static void
 free_transport(void *transport)
 {
-    struct transport_http *t = (struct transport_http *)transport;
+    struct transport_http *t = transport;
 
     free(t->base_url);
     free(t->version);
@@ -118,13 +119,13 @@ static const struct transport_ops http_ops = {
 static bool
 is_loopback(const char *url)
 {
-    static const char *const HOSTS[] = {"localhost", "127.0.0.1", "[::1]"};
+    static const char *const hosts[] = {"localhost", "127.0.0.1", "[::1]"};
     const char *host = url + strlen("http://");
 
-    for (size_t i = 0; i < sizeof(HOSTS) / sizeof(HOSTS[0]); i++) {
-        size_t len = strlen(HOSTS[i]);
+    for (size_t i = 0; i < LEN(hosts); i++) {
+        size_t len = strlen(hosts[i]);
 
-        if (strncasecmp(host, HOSTS[i], len) == 0 &&
+        if (strncasecmp(host, hosts[i], len) == 0 &&
             (host[len] == '\0' || host[len] == ':' || host[len] == '/'))
             return true;
     }
@@ -155,7 +156,7 @@ transport_http(struct http *http, const struct transport_http_config *config,
                        "needed but for this machine itself",
                        url);
     }
-    t = (struct transport_http *)xcalloc(1, sizeof(*t));
+    t = xcalloc(1, sizeof(*t));
     t->http = http;
     t->key = config->key;
     t->key_in_x_api_key = config->key_in_x_api_key;

@@ -43,6 +43,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/error.h"
 #include "base/io.h"
 #include "base/json.h"
@@ -97,7 +98,7 @@ struct transport_call {
     bool busy; /* a callback of the caller is on the stack */
 };
 
-/* Reading the file */
+/* --- reading the file --- */
 
 static void
 add_piece(struct exchange *x, const char *data, size_t len)
@@ -106,8 +107,8 @@ add_piece(struct exchange *x, const char *data, size_t len)
         size_t n =
             len - at < REPLAY_CHUNK_BYTES ? len - at : REPLAY_CHUNK_BYTES;
 
-        x->pieces = (struct piece *)xreallocarray(x->pieces, x->n_pieces + 1,
-                                                  sizeof(*x->pieces));
+        x->pieces =
+            xreallocarray(x->pieces, x->n_pieces + 1, sizeof(*x->pieces));
         x->pieces[x->n_pieces++] = (struct piece){xstrndup(data + at, n), n};
         at += n;
     }
@@ -317,7 +318,7 @@ read_exchange(struct exchange *x, const struct cJSON *from, struct error *err)
         (x->headers != NULL && !json_is_object(x->headers))) {
         return err_set(err, ERR_DATA, "not an object");
     }
-    if (check_keys(from, keys, sizeof(keys) / sizeof(keys[0]), err) < 0 ||
+    if (check_keys(from, keys, LEN(keys), err) < 0 ||
         check_keys(x->expect, expect_keys, 3, err) < 0) {
         return -1;
     }
@@ -365,8 +366,8 @@ read_document(struct transport_replay *r, struct error *err)
     }
     for (const struct cJSON *from = json_first(exchanges); from != NULL;
          from = json_next(from)) {
-        r->exchanges = (struct exchange *)xreallocarray(
-            r->exchanges, r->n_exchanges + 1, sizeof(*r->exchanges));
+        r->exchanges = xreallocarray(r->exchanges, r->n_exchanges + 1,
+                                     sizeof(*r->exchanges));
         r->exchanges[r->n_exchanges] = (struct exchange){0};
         r->n_exchanges++;
         if (read_exchange(&r->exchanges[r->n_exchanges - 1], from, err) < 0) {
@@ -376,7 +377,7 @@ read_document(struct transport_replay *r, struct error *err)
     return 0;
 }
 
-/* Checking a request */
+/* --- checking a request --- */
 
 static const char *
 text_of(const struct cJSON *block)
@@ -575,7 +576,7 @@ check_request(const struct exchange *x, const struct transport_request *request,
     return check_expected(x, messages, err);
 }
 
-/* Answering */
+/* --- answering --- */
 
 static void
 free_call(struct transport_call *call)
@@ -642,7 +643,7 @@ end_call(struct transport_call *call)
 static void
 on_step(void *ctx)
 {
-    struct transport_call *call = (struct transport_call *)ctx;
+    struct transport_call *call = ctx;
     const struct exchange *x = call->exchange;
     struct loop *loop = call->replay->loop;
     int64_t pace_ms = call->replay->pace_ms;
@@ -673,7 +674,7 @@ static struct transport_call *
 start(void *transport, const struct transport_request *request,
       const struct transport_handlers *handlers, void *ctx, struct error *err)
 {
-    struct transport_replay *r = (struct transport_replay *)transport;
+    struct transport_replay *r = transport;
     struct transport_call *call;
 
     if (r->call != NULL) {
@@ -690,7 +691,7 @@ start(void *transport, const struct transport_request *request,
         error_prepend(err, "replay: exchange %zu", r->n_used + 1);
         return NULL;
     }
-    call = (struct transport_call *)xcalloc(1, sizeof(*call));
+    call = xcalloc(1, sizeof(*call));
     call->replay = r;
     call->exchange = &r->exchanges[r->n_used++];
     call->on = *handlers;
@@ -738,7 +739,7 @@ drop(struct transport_call *call)
 static void
 free_transport(void *transport)
 {
-    struct transport_replay *r = (struct transport_replay *)transport;
+    struct transport_replay *r = transport;
 
     if (r->call != NULL && r->call->busy) {
         r->call->dropped = true;
@@ -770,7 +771,7 @@ transport_replay(struct loop *loop, const char *path, int64_t pace_ms,
     if (io_read_file(path, &text, err) < 0) {
         return -1;
     }
-    r = (struct transport_replay *)xcalloc(1, sizeof(*r));
+    r = xcalloc(1, sizeof(*r));
     r->loop = loop;
     r->pace_ms = pace_ms;
     r->document =

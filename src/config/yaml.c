@@ -81,7 +81,10 @@ unknown_key(const struct reader *r, const yaml_node_t *node, const char *name,
     const char *near =
         str_nearest(name, (const char *const *)names, config_n_keys);
 
-    if (near != NULL)
+    if (is_section_name && config_find_key(name) != NULL)
+        err_set(err, ERR_CONFIG, "unknown key '%s': write '%s:' below '%.*s:'",
+                name, strchr(name, '.') + 1, (int)strcspn(name, "."), name);
+    else if (near != NULL)
         err_set(err, ERR_CONFIG, "unknown key '%s'; the nearest is '%s'", name,
                 near);
     else

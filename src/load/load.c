@@ -245,6 +245,7 @@ describe_for_model(const struct load *load, const struct event_load *report,
 {
     AUTO_SBUF struct sbuf sb = {0};
     AUTO_SBUF struct sbuf column = {0};
+    AUTO_FREE char *path = paths_join("/workspace/data", load->name);
     size_t n_told = 0;
 
     sbuf_init(&sb, MAX_FOR_MODEL_BYTES * 2);
@@ -252,9 +253,10 @@ describe_for_model(const struct load *load, const struct event_load *report,
     json_add_str(&sb, load->name);
     sbuf_addf(&sb,
               ": variable `%s`, a pandas DataFrame of %" PRId64 " rows "
-              "and %" PRId64 " columns; the file is at /workspace/data/",
+              "and %" PRId64 " columns; the file is at ",
               load->variable, report->n_rows, report->n_cols_total);
-    utf8_add_repaired(&sb, load->name, strlen(load->name));
+    /* Quoted, so that a line feed in a name begins no line of its own. */
+    json_add_str(&sb, path);
     sbuf_add_str(&sb, " (read-only). It was read with:\n");
     sbuf_add_str(&sb, setup);
     sbuf_add_str(&sb, "\nColumns (name, type, missing values, range or "
@@ -266,8 +268,10 @@ describe_for_model(const struct load *load, const struct event_load *report,
         sbuf_clear(&column);
         json_add_str(&column, c->name);
         sbuf_addf(&column, ", %s, %" PRId64 " missing", c->kind, c->n_missing);
-        if (!str_blank(c->range))
-            sbuf_addf(&column, ", %s", c->range);
+        if (!str_blank(c->range)) {
+            sbuf_add_str(&column, ", ");
+            json_add_str(&column, c->range);
+        }
         sbuf_add_char(&column, '\n');
         if (sb.len + column.len > MAX_FOR_MODEL_BYTES)
             break;
@@ -437,6 +441,11 @@ on_ran(void *ctx, enum sandbox_end end, const struct sandbox_outcome *outcome,
     struct error why = {0};
 
     load->op = NULL;
+    if (err != NULL && err->code == ERR_CANCELLED) {
+        error_fill(&why, ERR_CANCELLED, "%s: loading was stopped", load->path);
+        finish(load, NULL, &why);
+        return;
+    }
     if (err != NULL) {
         finish(load, NULL, err);
         return;
@@ -479,12 +488,13 @@ on_put(void *ctx, enum sandbox_end end, const struct error *err)
     struct error why = {0};
 
     load->op = NULL;
-    if (err != NULL) {
+    if (err != NULL && err->code != ERR_CANCELLED) {
         finish(load, NULL, err);
         return;
     }
-    if (load->cancelled || end == SANDBOX_LOST) {
-        error_fill(&why, load->cancelled ? ERR_CANCELLED : ERR_SANDBOX,
+    if (err != NULL || load->cancelled || end == SANDBOX_LOST) {
+        error_fill(&why,
+                   err != NULL || load->cancelled ? ERR_CANCELLED : ERR_SANDBOX,
                    "%s: loading was stopped", load->path);
         finish(load, NULL, &why);
         return;

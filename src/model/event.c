@@ -7,6 +7,8 @@
 
 #include <assert.h>
 
+#include "base/array.h"
+
 static const char *const kind_names[] = {
     [EVENT_QUESTION] = "question", [EVENT_REPLY] = "reply",
     [EVENT_THINKING] = "thinking", [EVENT_TEXT] = "text",
@@ -36,20 +38,20 @@ static const struct {
 const char *
 event_kind_name(enum event_kind kind)
 {
-    assert((size_t)kind < sizeof(kind_names) / sizeof(kind_names[0]));
+    assert((size_t)kind < LEN(kind_names));
     return kind_names[kind];
 }
 
 const char *
 event_outcome_name(enum event_outcome outcome)
 {
-    assert((size_t)outcome < sizeof(outcomes) / sizeof(outcomes[0]));
+    assert((size_t)outcome < LEN(outcomes));
     return outcomes[outcome].name;
 }
 
 bool
 event_outcome_lost(enum event_outcome outcome)
 {
-    assert((size_t)outcome < sizeof(outcomes) / sizeof(outcomes[0]));
+    assert((size_t)outcome < LEN(outcomes));
     return outcomes[outcome].lost;
 }

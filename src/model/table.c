@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 
 static const char *const kind_names[] = {
     [TABLE_INTEGER] = "integer",     [TABLE_DECIMAL] = "decimal",
@@ -30,8 +31,8 @@ static const struct {
     {"datetime", TABLE_TIMESTAMP},
 };
 
-#define N_KINDS (sizeof(kind_names) / sizeof(kind_names[0]))
-#define N_WIRE (sizeof(wire_names) / sizeof(wire_names[0]))
+#define N_KINDS LEN(kind_names)
+#define N_WIRE LEN(wire_names)
 
 struct table *
 table_new(size_t n_columns, size_t n_head, size_t n_tail)

@@ -10,25 +10,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include <curl/curl.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/sbuf.h"
+#include "base/str.h"
 #include "net/http_internal.h"
 
 #define LOG_MODULE "http"
 
-#define HTTP_CHUNK_BYTES ((size_t)16384)
 #define HTTP_MAX_HEAD_BYTES ((size_t)262144)
 #define HTTP_CONNECT_MS 30000
 
-/* Releasing */
+/* --- releasing --- */
 
 /* Takes a call out of everything that could still call it. */
 static void
@@ -135,7 +135,7 @@ leave(struct http *http)
     }
 }
 
-/* Ending calls */
+/* --- ending calls --- */
 
 static enum error_code
 code_of(CURLcode result)
@@ -180,8 +180,7 @@ describe_failure(const struct http_call *call, struct error *err)
                    call->http->connect_ms);
         return;
     }
-    for (size_t i = 0; i < sizeof(result_texts) / sizeof(result_texts[0]);
-         i++) {
+    for (size_t i = 0; i < LEN(result_texts); i++) {
         if (result_texts[i].result == call->result) {
             error_fill(err, ERR_NET, "%s%s%s", result_texts[i].before,
                        call->host, result_texts[i].after);
@@ -273,7 +272,7 @@ end_all_finished(struct http *http)
     }
 }
 
-/* libcurl and the loop */
+/* --- libcurl and the loop --- */
 
 static void
 act(struct http *http, curl_socket_t fd, int mask)
@@ -289,7 +288,7 @@ act(struct http *http, curl_socket_t fd, int mask)
 static void
 on_socket_ready(void *ctx, int fd, unsigned events)
 {
-    const struct http_socket *s = (const struct http_socket *)ctx;
+    const struct http_socket *s = ctx;
     int mask = 0;
 
     if ((events & LOOP_READ) != 0) {
@@ -304,8 +303,8 @@ on_socket_ready(void *ctx, int fd, unsigned events)
 static int
 watch_socket(CURL *easy, curl_socket_t fd, int what, void *ctx, void *socket)
 {
-    struct http *http = (struct http *)ctx;
-    struct http_socket *s = (struct http_socket *)socket;
+    struct http *http = ctx;
+    struct http_socket *s = socket;
     unsigned events = 0;
 
     (void)easy;
@@ -326,7 +325,7 @@ watch_socket(CURL *easy, curl_socket_t fd, int what, void *ctx, void *socket)
         loop_fd_set(s->watch, events);
         return 0;
     }
-    s = (struct http_socket *)xcalloc(1, sizeof(*s));
+    s = xcalloc(1, sizeof(*s));
     s->http = http;
     s->next = http->sockets;
     if (s->next != NULL) {
@@ -341,7 +340,7 @@ watch_socket(CURL *easy, curl_socket_t fd, int what, void *ctx, void *socket)
 static void
 on_timer(void *ctx)
 {
-    struct http *http = (struct http *)ctx;
+    struct http *http = ctx;
 
     http->timer = NULL;
     act(http, CURL_SOCKET_TIMEOUT, 0);
@@ -350,7 +349,7 @@ on_timer(void *ctx)
 static int
 set_timer(CURLM *multi, long timeout_ms, void *ctx)
 {
-    struct http *http = (struct http *)ctx;
+    struct http *http = ctx;
 
     (void)multi;
     loop_timer_remove(http->timer);
@@ -384,7 +383,7 @@ set_up(struct http *http, struct error *err)
     return 0;
 }
 
-/* Callbacks of one transfer */
+/* --- callbacks of one transfer --- */
 
 static bool
 is_void(const struct http_call *call)
@@ -395,7 +394,7 @@ is_void(const struct http_call *call)
 static size_t
 send_body(char *buffer, size_t size, size_t n, void *ctx)
 {
-    struct http_call *call = (struct http_call *)ctx;
+    struct http_call *call = ctx;
     size_t len = size * n;
 
     /* The body of a dropped call may be gone. */
@@ -416,7 +415,7 @@ send_body(char *buffer, size_t size, size_t n, void *ctx)
 static int
 seek_body(void *ctx, curl_off_t offset, int origin)
 {
-    struct http_call *call = (struct http_call *)ctx;
+    struct http_call *call = ctx;
 
     if (origin != SEEK_SET || offset < 0 || (uint64_t)offset > call->body_len) {
         return CURL_SEEKFUNC_FAIL;
@@ -428,7 +427,7 @@ seek_body(void *ctx, curl_off_t offset, int origin)
 static void
 add_header(struct http_call *call, const char *line, size_t len)
 {
-    const char *colon = (const char *)memchr(line, ':', len);
+    const char *colon = memchr(line, ':', len);
     const char *end = line + len;
 
     if (colon == NULL || memchr(line, '\0', len) != NULL) {
@@ -450,7 +449,7 @@ add_header(struct http_call *call, const char *line, size_t len)
 static size_t
 take_header(char *data, size_t size, size_t n, void *ctx)
 {
-    struct http_call *call = (struct http_call *)ctx;
+    struct http_call *call = ctx;
     size_t given = size * n;
     size_t len = given;
     long status = 0;
@@ -492,7 +491,7 @@ take_header(char *data, size_t size, size_t n, void *ctx)
 static size_t
 take_body(char *data, size_t size, size_t n, void *ctx)
 {
-    struct http_call *call = (struct http_call *)ctx;
+    struct http_call *call = ctx;
     size_t given = size * n;
 
     call->alive_ms = clock_now_ms();
@@ -521,7 +520,7 @@ take_body(char *data, size_t size, size_t n, void *ctx)
 static void
 on_stall_timer(void *ctx)
 {
-    struct http_call *call = (struct http_call *)ctx;
+    struct http_call *call = ctx;
     struct http *http = call->http;
     int64_t now = clock_now_ms();
     struct error err = {0};
@@ -550,7 +549,7 @@ on_stall_timer(void *ctx)
 static void
 on_start(void *ctx)
 {
-    struct http_call *call = (struct http_call *)ctx;
+    struct http_call *call = ctx;
     struct http *http = call->http;
     CURLMcode rc;
 
@@ -577,7 +576,7 @@ on_start(void *ctx)
 static void
 on_cancel(void *ctx)
 {
-    struct http_call *call = (struct http_call *)ctx;
+    struct http_call *call = ctx;
     struct http *http = call->http;
 
     call->cancel_task = NULL;
@@ -589,7 +588,7 @@ on_cancel(void *ctx)
 static void
 on_resume(void *ctx)
 {
-    struct http_call *call = (struct http_call *)ctx;
+    struct http_call *call = ctx;
     struct http *http = call->http;
 
     call->resume_task = NULL;
@@ -620,12 +619,12 @@ set_callbacks(struct http_call *call)
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, call);
 }
 
-/* Public */
+/* --- public --- */
 
 struct http *
 http_new(struct loop *loop, const struct http_config *config, struct error *err)
 {
-    struct http *http = (struct http *)xcalloc(1, sizeof(*http));
+    struct http *http = xcalloc(1, sizeof(*http));
 
     (void)err;
     http->loop = loop;
@@ -659,11 +658,11 @@ http_start(struct http *http, const struct http_request *request,
     if (http_check_url(request->url, &host, err) < 0 || set_up(http, err) < 0) {
         return NULL;
     }
-    call = (struct http_call *)xcalloc(1, sizeof(*call));
+    call = xcalloc(1, sizeof(*call));
     call->http = http;
     call->on = *handlers;
     call->ctx = ctx;
-    call->host = (char *)take_ptr(&host);
+    call->host = take_ptr(&host);
     call->body = request->body;
     call->body_len = request->body != NULL ? request->body_len : 0;
     call->stall_ms = request->stall_ms;
@@ -693,16 +692,12 @@ const char *
 http_header(const struct http_call *call, const char *name)
 {
     const char *at = call->head.data;
-    const char *end;
+    const char *end = at + call->head.len;
 
-    if (at == NULL) {
-        return NULL;
-    }
-    end = at + call->head.len;
     while (at < end) {
         const char *value = at + strlen(at) + 1;
 
-        if (strcasecmp(at, name) == 0) {
+        if (str_eq_nocase(at, name)) {
             return value;
         }
         at = value + strlen(value) + 1;

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/alloc.h"
 #include "base/secret.h"
@@ -68,28 +67,6 @@ http_check_url(const char *text, char **host, struct error *err)
 }
 
 static int
-add_line(struct http_call *call, const char *name, const char *value,
-         struct error *err)
-{
-    AUTO_FREE char *line = NULL;
-    struct curl_slist *lines;
-
-    if (has_control(name) || has_control(value)) {
-        return err_set(err, ERR_USAGE, "header %s: a control character in it",
-                       has_control(name) ? "?" : name);
-    }
-    /* libcurl's notation for a header that is there and empty */
-    line = value[0] == '\0' ? xasprintf("%s;", name)
-                            : xasprintf("%s: %s", name, value);
-    lines = curl_slist_append(call->lines, line);
-    if (lines == NULL) {
-        return err_set(err, ERR_NET, "libcurl has no memory");
-    }
-    call->lines = lines;
-    return 0;
-}
-
-static int
 add_bare_line(struct http_call *call, const char *line, struct error *err)
 {
     struct curl_slist *lines = curl_slist_append(call->lines, line);
@@ -99,6 +76,22 @@ add_bare_line(struct http_call *call, const char *line, struct error *err)
     }
     call->lines = lines;
     return 0;
+}
+
+static int
+add_line(struct http_call *call, const char *name, const char *value,
+         struct error *err)
+{
+    AUTO_FREE char *line = NULL;
+
+    if (has_control(name) || has_control(value)) {
+        return err_set(err, ERR_USAGE, "header %s: a control character in it",
+                       has_control(name) ? "?" : name);
+    }
+    /* libcurl's notation for a header that is there and empty */
+    line = value[0] == '\0' ? xasprintf("%s;", name)
+                            : xasprintf("%s: %s", name, value);
+    return add_bare_line(call, line, err);
 }
 
 static int
@@ -118,7 +111,7 @@ add_secret_line(struct http_call *call, const struct http_request *request,
                        request->secret_header);
     }
     /* A node of our own, since libcurl's copy could not be wiped. */
-    call->secret_line.data = (char *)xmalloc(size);
+    call->secret_line.data = xmalloc(size);
     snprintf(call->secret_line.data, size, "%s: %s%s", request->secret_header,
              prefix, text);
     return 0;
@@ -133,7 +126,7 @@ http_make_lines(struct http_call *call, const struct http_request *request,
     for (size_t i = 0; i < request->n_headers; i++) {
         const struct http_header *h = &request->headers[i];
 
-        has_type = has_type || strcasecmp(h->name, "content-type") == 0;
+        has_type = has_type || str_eq_nocase(h->name, "content-type");
         if (add_line(call, h->name, h->value, err) < 0) {
             return -1;
         }

@@ -9,12 +9,12 @@
 
 #include "base/error.h"
 
-static const char BYTE_ORDER_MARK[] = "\xEF\xBB\xBF";
+static const char byte_order_mark[] = "\xEF\xBB\xBF";
 
 void
 sse_init(struct sse *sse)
 {
-    memset(sse, 0, sizeof *sse);
+    memset(sse, 0, sizeof(*sse));
     sbuf_init(&sse->line, SSE_MAX_EVENT_BYTES);
     sbuf_init(&sse->data, SSE_MAX_EVENT_BYTES);
     sbuf_init(&sse->name, SSE_MAX_EVENT_BYTES);
@@ -93,7 +93,7 @@ end_line(struct sse *sse, sse_fn fn, void *ctx, struct error *err)
 
     if (!sse->begun) {
         sse->begun = true;
-        if (len >= 3 && memcmp(line, BYTE_ORDER_MARK, 3) == 0) {
+        if (len >= 3 && memcmp(line, byte_order_mark, 3) == 0) {
             line += 3;
             len -= 3;
         }

@@ -12,6 +12,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
+#include "base/array.h"
 #include "base/bpf.h"
 
 #if defined(__has_feature)
@@ -58,7 +59,7 @@ set_limits(void)
     };
     size_t i;
 
-    for (i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+    for (i = 0; i < LEN(limits); i++) {
         struct rlimit r = {limits[i].value, limits[i].value};
 
         if (setrlimit(limits[i].resource, &r) < 0)
@@ -88,7 +89,7 @@ static const struct {
     {SYS_exit_group, ANY, 0},
     {SYS_exit, ANY, 0},
     /* The first malloc of glibc asks for random bytes, its qsort of a large
-     * array for the size of memory. */
+       array for the size of memory. */
     {SYS_getrandom, ANY, 0},
     {SYS_sysinfo, ANY, 0},
 };
@@ -116,7 +117,7 @@ build_filter(struct sock_filter *code)
     bpf_build_jump(&b, BPF_BUILD_EQ, NATIVE_ARCH, native, refuse);
     bpf_build_bind(&b, native);
     bpf_build_load(&b, offsetof(struct seccomp_data, nr));
-    for (i = 0; i < sizeof(allowed) / sizeof(allowed[0]); i++) {
+    for (i = 0; i < LEN(allowed); i++) {
         unsigned next = bpf_build_label(&b);
 
         bpf_build_jump(&b, BPF_BUILD_EQ, (uint32_t)allowed[i].number,

@@ -62,7 +62,7 @@ from_status(SIXELSTATUS status)
 }
 
 /* With PAL8 the pixels pass without libsixel's quantiser, which would turn
- * white into a light grey. */
+   white into a light grey. */
 static enum picture_reason
 encode(const struct picture_indexed *in, sixel_output_t *output,
        sixel_dither_t *dither)

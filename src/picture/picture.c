@@ -21,6 +21,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
+
 #define FORM "sandpiper-picture 1 "
 #define LINE_SIZE 80
 
@@ -66,7 +68,7 @@ parse_number(struct picture_options *o, const char *name, const char *text)
 {
     size_t i;
 
-    for (i = 0; i < sizeof(number_options) / sizeof(number_options[0]); i++) {
+    for (i = 0; i < LEN(number_options); i++) {
         const struct number_option *n = &number_options[i];
         uint32_t value;
 

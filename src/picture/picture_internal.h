@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#ifndef PICTURE_PICTURE_INTERNAL_H
-#define PICTURE_PICTURE_INTERNAL_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 /*
  * The parts of the picture program: PNG in, sixel out, in a process of its own
  * that may do nothing else. Only libpng, libsixel and the C library are linked;
  * nothing here uses stdio streams, whose calls the filter would not let pass.
  * All memory is bounded by the limits below.
  */
+#ifndef PICTURE_PICTURE_INTERNAL_H
+#define PICTURE_PICTURE_INTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #define PICTURE_MAX_SIDE_PX 4096u
 #define PICTURE_MAX_PIXELS (8u * 1024 * 1024)

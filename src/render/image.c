@@ -6,13 +6,13 @@
 #include "render/image.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/error.h"
 #include "base/io.h"
 #include "base/loop.h"
@@ -92,7 +92,7 @@ read_number(const char **s, char end, unsigned *out)
 static int
 report_reason(const char *word, struct error *err)
 {
-    for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
+    for (size_t i = 0; i < LEN(reasons); i++) {
         if (str_eq(reasons[i].word, word))
             return err_set(err, reasons[i].code, "%s", reasons[i].text);
     }
@@ -171,8 +171,7 @@ close_input(struct image *im)
 {
     loop_fd_remove(im->in);
     im->in = NULL;
-    if (im->in_fd >= 0)
-        close(take_fd(&im->in_fd));
+    close_fd(&im->in_fd);
 }
 
 static void
@@ -180,8 +179,7 @@ close_output(struct image *im)
 {
     loop_fd_remove(im->out);
     im->out = NULL;
-    if (im->out_fd >= 0)
-        close(take_fd(&im->out_fd));
+    close_fd(&im->out_fd);
 }
 
 void
@@ -337,7 +335,7 @@ start_helper(struct image *im, const char *path, int child_in, int child_out,
         .path = path,
         .argv = argv,
         .fds = fds,
-        .n_fds = sizeof(fds) / sizeof(fds[0]),
+        .n_fds = LEN(fds),
         .die_with_parent = true,
     };
 

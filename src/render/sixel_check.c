@@ -9,9 +9,9 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "model/output.h"
 
 #define ESC '\033'
-#define MAX_PIXELS (8u * 1024 * 1024)
 #define BAND_ROWS 6u
 #define MAX_DIGITS 4u
 #define PARAMS_SELECT 1u
@@ -239,7 +239,7 @@ sixel_check_begin(struct sixel_check_state *s, struct sixel_limits limits,
 
     if (limits.width == 0 || limits.width > SIXEL_CHECK_MAX_SIDE_PX ||
         limits.height == 0 || limits.height > SIXEL_CHECK_MAX_SIDE_PX ||
-        limits.width * limits.height > MAX_PIXELS)
+        limits.width * limits.height > OUTPUT_MAX_PIXELS)
         return err_set(err, ERR_PROTOCOL, "picture of %ux%u pixels",
                        limits.width, limits.height);
     if (limits.colours == 0 || limits.colours > SIXEL_CHECK_MAX_COLOURS)

@@ -5,7 +5,6 @@
 
 #include "render/table_layout.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -220,8 +219,8 @@ total_width(const struct layout *l)
     size_t n = count_shown(l) + (l->has_gap ? 1 : 0);
     size_t total = l->has_gap ? l->ellipsis_width : 0;
 
-    FOR_EACH_SHOWN(l, i)
-    total += l->columns[i].width;
+    FOR_EACH_SHOWN (l, i)
+        total += l->columns[i].width;
     return total + (n > 0 ? 3 * n - 2 : 0);
 }
 
@@ -245,13 +244,12 @@ shorten(struct layout *l, size_t floor)
     if (total <= l->limit)
         return;
     excess = total - l->limit;
-    FOR_EACH_SHOWN(l, i)
-    slack += slack_of(&l->columns[i], floor);
+    FOR_EACH_SHOWN (l, i)
+        slack += slack_of(&l->columns[i], floor);
     if (slack == 0)
         return;
     excess = excess < slack ? excess : slack;
-    FOR_EACH_SHOWN(l, i)
-    {
+    FOR_EACH_SHOWN (l, i) {
         size_t own = slack_of(&l->columns[i], floor);
 
         l->columns[i].width -= (own * excess + slack - 1) / slack;
@@ -261,8 +259,8 @@ shorten(struct layout *l, size_t floor)
 static bool
 fit_columns(struct layout *l)
 {
-    FOR_EACH_SHOWN(l, i)
-    l->columns[i].width = l->columns[i].natural;
+    FOR_EACH_SHOWN (l, i)
+        l->columns[i].width = l->columns[i].natural;
     shorten(l, FAIR_WIDTH);
     shorten(l, 0);
     return total_width(l) <= l->limit;
@@ -302,8 +300,7 @@ give_back(struct layout *l)
 {
     size_t left = l->limit - total_width(l);
 
-    FOR_EACH_SHOWN(l, i)
-    {
+    FOR_EACH_SHOWN (l, i) {
         struct column *c = &l->columns[i];
         size_t more = c->natural - c->width;
 
@@ -316,8 +313,7 @@ give_back(struct layout *l)
 static bool
 is_cut(const struct layout *l)
 {
-    FOR_EACH_SHOWN(l, i)
-    {
+    FOR_EACH_SHOWN (l, i) {
         if (l->columns[i].cells[0].width > l->columns[i].width)
             return true;
     }
@@ -446,8 +442,7 @@ add_row(struct layout *l, size_t row)
     struct line line = {0};
     bool names = row == SIZE_MAX;
 
-    FOR_EACH_SHOWN(l, i)
-    {
+    FOR_EACH_SHOWN (l, i) {
         const struct column *c = &l->columns[i];
         const struct table_text *text = names ? &c->name : &c->cells[row];
         bool last = next_shown(l, i + 1) >= l->t->n_columns &&
@@ -480,8 +475,7 @@ add_rule(struct layout *l)
 {
     bool begun = false;
 
-    FOR_EACH_SHOWN(l, i)
-    {
+    FOR_EACH_SHOWN (l, i) {
         if (l->has_gap && i == l->gap_end) {
             add_dashes(l, begun ? 1 : 0);
             sbuf_add_str(l->out, begun ? l->glyphs->cross : "");
@@ -568,8 +562,7 @@ add_vertical(struct layout *l)
     l->gap_end = l->gap_at;
     l->has_gap = l->t->n_cols_left_out > 0;
     l->n_rows = l->n_rows < MAX_VERTICAL_ROWS ? l->n_rows : MAX_VERTICAL_ROWS;
-    FOR_EACH_SHOWN(l, i)
-    {
+    FOR_EACH_SHOWN (l, i) {
         size_t width = l->columns[i].name.width;
 
         name_width = width > name_width ? width : name_width;
@@ -579,8 +572,7 @@ add_vertical(struct layout *l)
     for (size_t row = 0; row == 0 || row < l->n_rows; row++) {
         if (row > 0)
             sbuf_add_char(l->out, '\n');
-        FOR_EACH_SHOWN(l, i)
-        {
+        FOR_EACH_SHOWN (l, i) {
             struct column *c = &l->columns[i];
 
             if (l->has_gap && i == l->gap_at)

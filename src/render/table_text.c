@@ -4,12 +4,12 @@
 #endif
 
 #include <ctype.h>
-#include <inttypes.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/sbuf.h"
 #include "base/str.h"
 #include "base/utf8.h"
@@ -55,8 +55,6 @@ static const struct {
 };
 
 static const char *const year_words[] = {"year", "jahr"};
-
-#define LEN(array) (sizeof(array) / sizeof((array)[0]))
 
 /* --- numbers --- */
 

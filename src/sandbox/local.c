@@ -14,11 +14,11 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/str.h"
+#include "sandbox/local_watchdog_internal.h"
 
 #define LOG_MODULE "sandbox"
 
@@ -29,19 +29,14 @@
 /* After its events ended: time for its end to be seen, which says why. */
 #define EOF_GRACE_MS 200
 
-/* ---- life ---- */
+/* --- life --- */
 
 void
 local_destroy(struct local *l)
 {
-    char *strings[3];
-
-    /* Copies that are const to those who read the configuration. */
-    memcpy(&strings[0], &l->config.bwrap, sizeof(char *));
-    memcpy(&strings[1], &l->config.python, sizeof(char *));
-    memcpy(&strings[2], &l->config.parent_dir, sizeof(char *));
-    for (size_t i = 0; i < 3; i++)
-        free(strings[i]);
+    free_const(l->config.bwrap);
+    free_const(l->config.python);
+    free_const(l->config.parent_dir);
     sbuf_fini(&l->start_errors);
     sbuf_fini(&l->later);
     free(l->fatal);
@@ -84,7 +79,7 @@ local_set_state(struct local *l, enum local_state state)
     l->state = state;
 }
 
-/* ---- operations that end later ---- */
+/* --- operations that end later --- */
 
 static void
 report_op(void *ctx)
@@ -98,15 +93,13 @@ report_op(void *ctx)
     l->done = NULL;
     l->put_progress = NULL;
     free(take_ptr(&l->op_name));
-    if (l->op_fd >= 0)
-        close(take_fd(&l->op_fd));
+    close_fd(&l->op_fd);
     local_enter(l);
     if (done != NULL)
         done(l->op_ctx, end, err.code != ERR_NONE ? &err : NULL);
     local_leave(l);
 }
 
-/* Ends the operation from the loop. err NULL: well. */
 void
 local_end_op(struct local *l, const struct error *err)
 {
@@ -115,7 +108,7 @@ local_end_op(struct local *l, const struct error *err)
     l->task = loop_defer(l->loop, report_op, l);
 }
 
-/* ---- start ---- */
+/* --- start --- */
 
 void
 local_drop_child(struct local *l)
@@ -134,6 +127,8 @@ end_start(struct local *l, const struct error *err)
 {
     if (err != NULL)
         local_drop_child(l);
+    else
+        l->child.kernel_pid = local_watchdog_only_child(l->child.child_pid);
     local_set_state(l, err != NULL ? LOCAL_NEW : LOCAL_IDLE);
     l->fresh = true;
     switch (l->purpose) {
@@ -364,7 +359,7 @@ handle_failed_start(struct local *l)
     probe(l);
 }
 
-/* ---- what comes from inside ---- */
+/* --- what comes from inside --- */
 
 static void
 handle_text(void *ctx, enum event_stream stream, const char *data, size_t len)
@@ -456,7 +451,7 @@ static const struct local_link_handlers link_handlers = {
     .on_broken = handle_broken,
 };
 
-/* ---- the end of an interpreter ---- */
+/* --- the end of an interpreter --- */
 
 static void
 handle_idle_death(struct local *l, const struct proc_exit *status)

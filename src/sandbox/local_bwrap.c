@@ -19,17 +19,14 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/error.h"
 #include "base/io.h"
-#include "base/log.h"
-#include "base/loop.h"
+#include "base/paths.h"
 #include "base/sbuf.h"
-#include "base/str.h"
 #include "sandbox/local_kernel_internal.h"
 #include "sandbox/local_probe_internal.h"
 #include "sandbox/local_seccomp_internal.h"
-
-#define LOG_MODULE "sandbox"
 
 #define MAX_ARGS_BYTES (1u << 20)
 #define PIPE_BYTES (1 << 20)
@@ -54,8 +51,6 @@ static const char *const system_dirs[] = {"/bin",   "/sbin",   "/lib",
 static const char *const etc_files[] = {"/etc/ld.so.cache", "/etc/alternatives",
                                         "/etc/localtime", "/etc/matplotlibrc",
                                         "/etc/fonts"};
-
-#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
 static void
 add(struct sbuf *args, const char *arg)
@@ -125,7 +120,7 @@ add_system(struct sbuf *args)
     struct stat st;
 
     add3(args, "--ro-bind", "/usr", "/usr");
-    for (size_t i = 0; i < COUNT(system_dirs); i++) {
+    for (size_t i = 0; i < LEN(system_dirs); i++) {
         const char *dir = system_dirs[i];
         ssize_t n;
 
@@ -139,7 +134,7 @@ add_system(struct sbuf *args)
             add3(args, "--ro-bind", dir, dir);
         }
     }
-    for (size_t i = 0; i < COUNT(etc_files); i++)
+    for (size_t i = 0; i < LEN(etc_files); i++)
         add3(args, "--ro-bind-try", etc_files[i], etc_files[i]);
     add_data_file(args, LOCAL_FD_PASSWD, "/etc/passwd");
     add_data_file(args, LOCAL_FD_GROUP, "/etc/group");
@@ -163,8 +158,7 @@ add_own_mounts(struct sbuf *args, const struct local_bwrap_spec *spec)
     add2(args, "--dir", "/tmp/mpl");
     for (size_t i = 0; i < spec->env->n_fonts; i++) {
         const char *path = spec->env->fonts[i];
-        AUTO_FREE char *inside =
-            xasprintf("/tmp/mpl/%s", strrchr(path, '/') + 1);
+        AUTO_FREE char *inside = xasprintf("/tmp/mpl/%s", paths_base(path));
 
         add3(args, "--ro-bind-try", path, inside);
     }
@@ -238,7 +232,7 @@ local_bwrap_add_args(struct sbuf *args, const struct local_bwrap_spec *spec,
     add2(args, "--remount-ro", "/");
 }
 
-/* ---- descriptors ---- */
+/* --- descriptors --- */
 
 /* Everything that the child gets, until it has been started. */
 struct parcel {
@@ -270,8 +264,7 @@ parcel_fini(struct parcel *p)
     int *fds = (int *)p;
 
     for (size_t i = 0; i < N_PARCEL_FDS; i++)
-        if (fds[i] >= 0)
-            close(fds[i]);
+        close_fd(&fds[i]);
 }
 
 static int
@@ -336,7 +329,7 @@ parcel_fill(struct parcel *p, const struct local_bwrap_spec *spec,
     return p->passwd >= 0 && p->group >= 0 && p->kernel >= 0 ? 0 : -1;
 }
 
-/* ---- limits ---- */
+/* --- limits --- */
 
 /* Only root may raise a hard limit, and it still is root when they are set. */
 static struct proc_rlimit
@@ -369,7 +362,7 @@ fill_limits(struct proc_rlimit out[8], const struct local_bwrap_spec *spec)
     return n;
 }
 
-/* ---- start and end ---- */
+/* --- start and end --- */
 
 static struct proc *
 launch(struct loop *loop, const struct local_bwrap_spec *spec,
@@ -401,7 +394,7 @@ launch(struct loop *loop, const struct local_bwrap_spec *spec,
         .argv = spec->command != NULL ? probe_argv : kernel_argv,
         .envp = envp,
         .fds = fds,
-        .n_fds = COUNT(fds),
+        .n_fds = LEN(fds),
         .rlimits = limits,
         .n_rlimits = fill_limits(limits, spec),
         .drop_ids = spec->env->drop,
@@ -439,14 +432,6 @@ local_bwrap_start(struct local_bwrap *b, struct loop *loop,
     b->stderr_fd = take_fd(&p.errors[0]);
     parcel_fini(&p);
     return 0;
-}
-
-static void
-close_fd(int *fd)
-{
-    if (*fd >= 0)
-        close(*fd);
-    *fd = -1;
 }
 
 /* Whether pid is still a child of the outer bubblewrap, which reaps it. */
@@ -603,4 +588,5 @@ local_bwrap_fini(struct local_bwrap *b)
     close_fd(&b->stderr_fd);
     close_fd(&b->pidfd);
     b->child_pid = 0;
+    b->kernel_pid = 0;
 }

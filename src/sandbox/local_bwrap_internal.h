@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * One running sandbox: the arguments of bubblewrap, which are the security
+ * model; its descriptors; and the handles by which it is interrupted and
+ * ended. It knows nothing of cells.
+ */
 #ifndef SANDBOX_LOCAL_BWRAP_INTERNAL_H
 #define SANDBOX_LOCAL_BWRAP_INTERNAL_H
 
@@ -9,12 +14,6 @@
 
 #include "base/cleanup.h"
 #include "base/proc.h"
-
-/*
- * One running sandbox: the arguments of bubblewrap, which are the security
- * model; its descriptors; and the handles by which it is interrupted and
- * ended. It knows nothing of cells.
- */
 
 struct error;
 struct local_env;
@@ -53,7 +52,8 @@ struct local_bwrap_spec {
 struct local_bwrap {
     struct proc *proc; /* the bubblewrap outside; NULL: nothing runs */
     pid_t child_pid;   /* pid 1 of the sandbox, outside; 0: not known */
-    int pidfd;         /* of it */
+    pid_t kernel_pid;  /* the interpreter, outside; 0: not known */
+    int pidfd;         /* of pid 1 */
     int request_fd;    /* ours to write */
     int event_fd;      /* ours to read, non-blocking like the next two */
     int stdout_fd;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/loop.h"
@@ -30,7 +31,6 @@
 #define MAX_REQUEST (8u << 20) /* a code of 1 MiB, escaped */
 #define MAX_INDEX 1000
 #define MAX_REASON 512u
-#define MAX_LATER_TEXT 4096u
 #define USAGE_ENTRIES 10000u
 /* A cell that has written less is not why a disk is full. */
 #define DISK_SLACK_BYTES ((uint64_t)64 << 20)
@@ -66,7 +66,7 @@ local_cell_add_end(struct sbuf *sb, const struct proc_exit *status)
         sbuf_addf(sb, "exit status %d", status->code);
         return;
     }
-    for (size_t i = 0; i < sizeof(signal_names) / sizeof(signal_names[0]); i++)
+    for (size_t i = 0; i < LEN(signal_names); i++)
         if (signal_names[i].signal == signo) {
             sbuf_add_str(sb, signal_names[i].name);
             return;
@@ -89,7 +89,7 @@ local_cell_too_many_deaths(struct local *l)
            now - l->deaths_ms[0] <= DEATHS_MS;
 }
 
-/* ---- ends ---- */
+/* --- ends --- */
 
 static void
 stop_timers(struct local_cell *cell)
@@ -116,7 +116,7 @@ static void
 report(struct local *l, enum sandbox_end end, struct sandbox_outcome *outcome,
        const struct error *err)
 {
-    struct sandbox_cell_handlers on = l->cell.handlers;
+    struct sandbox_cell_handlers on = l->cell.on;
     void *ctx = l->cell.ctx;
     AUTO_FREE char *reason = take_ptr(&l->cell.reason);
 
@@ -206,6 +206,8 @@ handle_done(struct local *l, const struct cJSON *event)
         set_stop_reason(l);
     }
     l->n_deaths = 0;
+    if (l->cell.stop != EVENT_OK)
+        local_watchdog_kill_group(l->child.child_pid, l->child.kernel_pid);
     local_set_state(l, LOCAL_IDLE);
     report(l, SANDBOX_DONE, &outcome, NULL);
 }
@@ -252,7 +254,7 @@ local_cell_died(struct local *l, const struct proc_exit *status)
     lose(l, EVENT_DIED, sb.data);
 }
 
-/* ---- stopping ---- */
+/* --- stopping --- */
 
 static void
 handle_again(void *ctx)
@@ -351,7 +353,7 @@ handle_watch(void *ctx)
     local_leave(l);
 }
 
-/* ---- what it shows ---- */
+/* --- what it shows --- */
 
 void
 local_cell_text(struct local *l, enum event_stream stream, const char *data,
@@ -369,14 +371,13 @@ local_cell_text(struct local *l, enum event_stream stream, const char *data,
     if (keep < len && !l->cell.flooded)
         flood(l);
     if (keep > 0)
-        l->cell.on->on_bytes(l->cell.ctx, stream, data, keep);
+        l->cell.on.on_bytes(l->cell.ctx, stream, data, keep);
 }
 
 static void
 note(struct local *l, const char *kind, const char *text)
 {
-    if (l->cell.on->on_note != NULL)
-        l->cell.on->on_note(l->cell.ctx, kind, text);
+    l->cell.on.on_note(l->cell.ctx, kind, text);
 }
 
 static void
@@ -395,7 +396,7 @@ handle_show(struct local *l, const struct cJSON *event, bool is_result)
         if (out->png != NULL && ++l->cell.n_images > MAX_IMAGES)
             flood(l);
         else
-            l->cell.on->on_output(l->cell.ctx, out);
+            l->cell.on.on_output(l->cell.ctx, out);
         output_free(out);
     }
     if (refused != NULL && !l->dead && l->cell_active)
@@ -444,7 +445,7 @@ local_cell_event(struct local *l, const struct cJSON *event, size_t len)
     return true;
 }
 
-/* ---- start ---- */
+/* --- start --- */
 
 static void
 send_cell(struct local *l, const struct sandbox_cell *cell)
@@ -471,7 +472,7 @@ tell_later_output(struct local *l)
 
     if (l->later.len == 0)
         return;
-    sbuf_init(&text, MAX_LATER_TEXT);
+    sbuf_init(&text, LOCAL_MAX_LATER_BYTES);
     sbuf_add(&text, l->later.data, l->later.len);
     sbuf_clear(&l->later);
     note(l, "later", text.data);
@@ -485,8 +486,7 @@ local_cell_run(struct local *l, const struct sandbox_cell *cell,
     uint64_t reserve;
 
     memset(c, 0, sizeof(*c));
-    c->handlers = *on;
-    c->on = &c->handlers;
+    c->on = *on;
     c->ctx = ctx;
     c->id = ++l->next_id;
     c->started_ms = clock_now_ms();

@@ -172,9 +172,8 @@ local_files_show(const struct local_env *env, const char *name)
 {
     AUTO_FREE char *target = xasprintf("data/%s", name);
 
-    if (symlinkat(target, env->workspace_fd, name) != 0 && errno != EEXIST)
-        /* Then it is still there below data. */
-        return;
+    /* Where that is refused, the file is still there below data. */
+    (void)!symlinkat(target, env->workspace_fd, name);
 }
 
 bool
@@ -209,7 +208,7 @@ local_files_check(struct local_files *files, const struct local_env *env)
     }
 }
 
-/* ---- copying ---- */
+/* --- copying --- */
 
 struct local_copy {
     struct loop *loop;

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Files on their way in: bound one by one before any cell has run, later linked
+ * into the directory that is bound, else copied there piece by piece. And the
+ * copying itself, which files on their way out use too.
+ */
 #ifndef SANDBOX_LOCAL_FILES_INTERNAL_H
 #define SANDBOX_LOCAL_FILES_INTERNAL_H
 
@@ -8,12 +13,6 @@
 
 #include "base/cleanup.h"
 #include "sandbox/sandbox.h"
-
-/*
- * Files on their way in: bound one by one before any cell has run, later linked
- * into the directory that is bound, else copied there piece by piece. And the
- * copying itself, which files on their way out use too.
- */
 
 struct error;
 struct local_copy;

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The local back end, in three parts: local.c starts and ends the interpreter;
+ * local_cell.c runs one cell and decides how it ended; local_ops.c has the
+ * operations that struct sandbox calls.
+ */
 #ifndef SANDBOX_LOCAL_INTERNAL_H
 #define SANDBOX_LOCAL_INTERNAL_H
 
@@ -15,12 +20,6 @@
 #include "sandbox/local_link_internal.h"
 #include "sandbox/local_probe_internal.h"
 #include "sandbox/sandbox.h"
-
-/*
- * The local back end, in three parts: local.c starts and ends the interpreter;
- * local_cell.c runs one cell and decides how it ended; local_ops.c has the
- * operations that struct sandbox calls.
- */
 
 struct cJSON;
 struct loop_task;
@@ -44,8 +43,7 @@ enum local_purpose { LOCAL_FOR_OPEN, LOCAL_FOR_PUT, LOCAL_FOR_CELL };
 #define LOCAL_MAX_LATER_BYTES 4096u
 
 struct local_cell {
-    const struct sandbox_cell_handlers *on;
-    struct sandbox_cell_handlers handlers; /* a copy; on points to it */
+    struct sandbox_cell_handlers on;
     void *ctx;
     int64_t id;
     int64_t timeout_ms;
@@ -135,7 +133,7 @@ void local_drop_child(struct local *l);
 /* Frees l and its settings; everything that runs has ended. */
 void local_destroy(struct local *l);
 
-/* ---- local_cell.c ---- */
+/* --- local_cell.c --- */
 
 void local_cell_run(struct local *l, const struct sandbox_cell *cell,
                     const struct sandbox_cell_handlers *on, void *ctx);

@@ -11,11 +11,16 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/loop.h"
 #include "base/sbuf.h"
 
+#define MAX_MARKS_AHEAD 1000
+
+/* While bytes come, an event waits for its mark this long in all. */
+#define MAX_MARK_WAIT_MS 5000
 #define CHUNK_BYTES (128u << 10)
 #define MAX_REQUEST_BYTES (16u << 20)
 /* Most that is read of what an ended sandbox left in its pipes. */
@@ -50,6 +55,7 @@ struct local_link {
     size_t waiting_len;
     uint64_t handled; /* mark of the last event handled */
     struct loop_timer *mark_timer;
+    int64_t wait_since_ms;
 
     int request_fd;
     struct loop_fd *request_watch;
@@ -57,11 +63,13 @@ struct local_link {
 
     bool broken;
     bool draining;
-    int depth; /* of callbacks */
-    bool dead; /* freed within a callback */
+    bool unordered; /* marks came without their event: none stops a stream */
+    int depth;      /* of callbacks */
+    bool dead;      /* freed within a callback */
 };
 
 static void advance(struct local_link *link);
+static void handle_mark_timer(void *ctx);
 
 static void
 destroy(struct local_link *link)
@@ -119,7 +127,7 @@ break_off(struct local_link *link, const char *why)
         link->on->on_broken(link->ctx, why);
 }
 
-/* ---- what cells print ---- */
+/* --- what cells print --- */
 
 static void
 end_stream(struct stream *s)
@@ -148,9 +156,12 @@ empty_chunk(struct stream *s)
     while (!link->dead && !s->stopped && s->at < s->len) {
         s->at +=
             marks_next(&s->marks, s->chunk + s->at, s->len - s->at, &token);
-        if (token.kind == MARKS_MARK && token.number > link->handled) {
+        /* The kernel counts by one; a number far ahead was never its own, and
+           believing it would order all that follows wrongly. */
+        if (token.kind == MARKS_MARK && token.number > link->handled &&
+            token.number <= link->handled + MAX_MARKS_AHEAD) {
             s->mark = token.number;
-            s->stopped = !link->draining;
+            s->stopped = !link->draining && !link->unordered;
         }
         deliver(s, &token);
     }
@@ -175,6 +186,18 @@ fill_chunk(struct stream *s)
     return 0;
 }
 
+/* Bytes still come: the mark that is waited for may be behind them. */
+static void
+wait_longer(struct local_link *link)
+{
+    if (link->mark_timer == NULL ||
+        clock_now_ms() - link->wait_since_ms > MAX_MARK_WAIT_MS)
+        return;
+    loop_timer_remove(link->mark_timer);
+    link->mark_timer = loop_add_timer(link->loop, LOCAL_LINK_MARK_WAIT_MS,
+                                      handle_mark_timer, link);
+}
+
 static void
 handle_stream(void *ctx, int fd, unsigned events)
 {
@@ -184,15 +207,15 @@ handle_stream(void *ctx, int fd, unsigned events)
     (void)fd;
     (void)events;
     link->depth++;
-    if (s->at == s->len && !s->stopped)
-        fill_chunk(s);
+    if (s->at == s->len && !s->stopped && fill_chunk(s) > 0)
+        wait_longer(link);
     empty_chunk(s);
     if (!link->dead)
         advance(link);
     leave(link);
 }
 
-/* ---- events ---- */
+/* --- events --- */
 
 static void
 handle_mark_timer(void *ctx)
@@ -210,8 +233,12 @@ handle_mark_timer(void *ctx)
     for (size_t i = 0; i < 2; i++)
         if (link->streams[i].mark < last)
             link->streams[i].mark = last;
-    if (link->waiting == NULL)
+    if (link->waiting == NULL) {
         link->handled = last;
+        /* A cell that writes marks itself must not hold back what it prints
+           for this long at each of them. */
+        link->unordered = true;
+    }
     advance(link);
     leave(link);
 }
@@ -256,6 +283,7 @@ next_event(struct local_link *link)
         break_off(link, "it sent what is no event");
         return false;
     }
+    link->unordered = false;
     mark = json_int(link->waiting, "m", 0);
     link->waiting_mark = mark > 0 ? (uint64_t)mark : 0;
     link->waiting_len = len;
@@ -311,9 +339,11 @@ set_watches(struct local_link *link)
     if (link->event_watch != NULL)
         loop_fd_set(link->event_watch, link->waiting != NULL ? 0 : LOOP_READ);
     if ((stopped || link->waiting != NULL) && link->mark_timer == NULL &&
-        !link->draining)
+        !link->draining) {
+        link->wait_since_ms = clock_now_ms();
         link->mark_timer = loop_add_timer(link->loop, LOCAL_LINK_MARK_WAIT_MS,
                                           handle_mark_timer, link);
+    }
 }
 
 /* Everything that can go on without further bytes. */
@@ -381,7 +411,7 @@ handle_events(void *ctx, int fd, unsigned events)
     leave(link);
 }
 
-/* ---- requests ---- */
+/* --- requests --- */
 
 static void
 write_requests(struct local_link *link)
@@ -430,7 +460,7 @@ local_link_send(struct local_link *link, const char *data, size_t len)
     write_requests(link);
 }
 
-/* ---- life ---- */
+/* --- life --- */
 
 static void
 add_stream(struct local_link *link, enum event_stream which, int fd,

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The four pipes between the program and the kernel: requests out; events and
+ * what cells print in, brought into one order by marks. What comes in is
+ * anybody's: lines are bounded and parsed strictly, and a mark that never comes
+ * holds up nothing for longer than 50 ms.
+ */
 #ifndef SANDBOX_LOCAL_LINK_INTERNAL_H
 #define SANDBOX_LOCAL_LINK_INTERNAL_H
 
@@ -7,13 +13,6 @@
 
 #include "model/event.h"
 #include "sandbox/marks_internal.h"
-
-/*
- * The four pipes between the program and the kernel: requests out; events and
- * what cells print in, brought into one order by marks. What comes in is
- * anybody's: lines are bounded and parsed strictly, and a mark that never comes
- * holds up nothing for longer than 50 ms.
- */
 
 struct cJSON;
 struct local_link;

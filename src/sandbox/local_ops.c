@@ -4,7 +4,6 @@
 #endif
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,7 +14,6 @@
 #include "sandbox/local_watchdog_internal.h"
 #include "sandbox/workspace_internal.h"
 
-#define DEFAULT_CELL_MS 120000
 #define DEFAULT_MEMORY ((uint64_t)4 << 30)
 #define DEFAULT_OUTPUT ((uint64_t)4 << 20)
 #define DEFAULT_WORKSPACE ((uint64_t)5 << 30)
@@ -29,7 +27,7 @@ begin_op(struct local *l, sandbox_done_fn done, void *ctx)
     l->op_ctx = ctx;
 }
 
-/* ---- operations ---- */
+/* --- operations --- */
 
 static int
 need_env(struct local *l, struct error *err)
@@ -144,7 +142,7 @@ static void
 report_not_run(void *ctx)
 {
     struct local *l = ctx;
-    struct sandbox_cell_handlers on = l->cell.handlers;
+    struct sandbox_cell_handlers on = l->cell.on;
     void *cell_ctx = l->cell.ctx;
     struct error err = l->op_err;
 
@@ -174,7 +172,7 @@ local_run_cell(struct sandbox_backend *b, const struct sandbox_cell *cell,
         return;
     }
     memset(&l->cell, 0, sizeof(l->cell));
-    l->cell.handlers = *on;
+    l->cell.on = *on;
     l->cell.ctx = ctx;
     l->op_err = err;
     l->op_end = err.code == ERR_SANDBOX ? SANDBOX_LOST : SANDBOX_ERROR;
@@ -275,8 +273,7 @@ local_close(struct sandbox_backend *b)
     l->task = NULL;
     local_copy_free(l->copy);
     l->copy = NULL;
-    if (l->op_fd >= 0)
-        close(take_fd(&l->op_fd));
+    close_fd(&l->op_fd);
     local_drop_child(l);
     local_files_fini(&l->files);
     local_env_fini(&l->env);
@@ -312,7 +309,7 @@ static void
 fill_limits(struct sandbox_limits *limits)
 {
     if (limits->cell_ms <= 0)
-        limits->cell_ms = DEFAULT_CELL_MS;
+        limits->cell_ms = SANDBOX_CELL_MS;
     if (limits->memory_bytes == 0)
         limits->memory_bytes = DEFAULT_MEMORY;
     limits->memory_bytes = local_watchdog_memory_limit(limits->memory_bytes);

@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/io.h"
@@ -30,12 +32,15 @@
 
 #define ROOT_PARENT "/var/lib/sandpiper"
 #define DIR_PREFIX "sandpiper-"
+#define NEW_PREFIX "new-sandpiper-"
+#define RANDOM_CHARACTERS 6 /* of mkdtemp */
 
 /* Directories of killed programs: this old, and this many at a time. */
 #define STALE_SECONDS 60
 #define MAX_STALE 4
 
 #define MAX_GROUPS 1024
+#define MAX_ID 4294967294 /* the one above means "no change" to the kernel */
 #define MAX_PYVENV_BYTES 65536u
 #define MAX_UID_MAP_BYTES 65536u
 #define SYSTEM_PYTHON "/usr/bin/python3"
@@ -44,6 +49,16 @@
  */
 static const char *const bwrap_paths[] = {"/usr/bin/bwrap",
                                           "/usr/local/bin/bwrap"};
+
+#define APPARMOR_CAUSE                                                         \
+    "AppArmor on this system takes the rights of user namespaces away"
+#define APPARMOR_FIX                                                           \
+    "load the AppArmor profile bwrap-userns-restrict (package "                \
+    "apparmor-profiles; copy it from /usr/share/apparmor/extra-profiles to "   \
+    "/etc/apparmor.d and run apparmor_parser -r on it)"
+#define NAMESPACES_CAUSE                                                       \
+    "no more user namespaces can be made here (user.max_user_namespaces)"
+#define NAMESPACES_FIX "raise the limit: sysctl user.max_user_namespaces=10000"
 
 static const struct {
     const char *text;
@@ -64,26 +79,16 @@ static const struct {
      NULL},
     {"nknown option", LOCAL_REMEDY_NONE, "this bubblewrap is too old",
      "install bubblewrap 0.7.0 or newer (0.8.0 is best)"},
-    {"Failed RTM_NEWADDR", LOCAL_REMEDY_NONE,
-     "AppArmor on this system takes the rights of user namespaces away",
-     "load the AppArmor profile bwrap-userns-restrict (package "
-     "apparmor-profiles; copy it from /usr/share/apparmor/extra-profiles to "
-     "/etc/apparmor.d and run apparmor_parser -r on it)"},
-    {"setting up uid map: Permission denied", LOCAL_REMEDY_NONE,
-     "AppArmor on this system takes the rights of user namespaces away",
-     "load the AppArmor profile bwrap-userns-restrict (package "
-     "apparmor-profiles; copy it from /usr/share/apparmor/extra-profiles to "
-     "/etc/apparmor.d and run apparmor_parser -r on it)"},
+    {"Failed RTM_NEWADDR", LOCAL_REMEDY_NONE, APPARMOR_CAUSE, APPARMOR_FIX},
+    {"setting up uid map: Permission denied", LOCAL_REMEDY_NONE, APPARMOR_CAUSE,
+     APPARMOR_FIX},
     {"No permissions to creat", LOCAL_REMEDY_NONE,
      "this system lets ordinary users make no user namespaces",
      "on a machine of your own: sysctl kernel.unprivileged_userns_clone=1; in "
      "a container: allow user namespaces in its seccomp profile"},
-    {"(ENOSPC)", LOCAL_REMEDY_NONE,
-     "no more user namespaces can be made here (user.max_user_namespaces)",
-     "raise the limit: sysctl user.max_user_namespaces=10000"},
+    {"(ENOSPC)", LOCAL_REMEDY_NONE, NAMESPACES_CAUSE, NAMESPACES_FIX},
     {"Creating new namespace failed: No space left", LOCAL_REMEDY_NONE,
-     "no more user namespaces can be made here (user.max_user_namespaces)",
-     "raise the limit: sysctl user.max_user_namespaces=10000"},
+     NAMESPACES_CAUSE, NAMESPACES_FIX},
     {"does not support user namespaces", LOCAL_REMEDY_NONE,
      "the kernel of this system has no user namespaces",
      "use a kernel with CONFIG_USER_NS"},
@@ -110,14 +115,11 @@ local_env_fini(struct local_env *env)
 {
     struct error err = {0};
 
-    if (env->workspace_fd >= 0)
-        close(env->workspace_fd);
-    if (env->data_fd >= 0)
-        close(env->data_fd);
+    close_fd(&env->workspace_fd);
+    close_fd(&env->data_fd);
     if (env->dir != NULL && io_remove_tree(env->dir, &err) < 0)
         LOG_WARN("removing the workspace: %s", err.msg);
-    if (env->lock_fd >= 0)
-        close(env->lock_fd);
+    close_fd(&env->lock_fd);
     for (size_t i = 0; i < env->n_binds; i++)
         free(env->binds[i]);
     for (size_t i = 0; i < env->n_fonts; i++)
@@ -133,7 +135,7 @@ local_env_fini(struct local_env *env)
 enum local_remedy
 local_probe_diagnose(const char *text, struct error *err)
 {
-    for (size_t i = 0; i < sizeof(messages) / sizeof(messages[0]); i++) {
+    for (size_t i = 0; i < LEN(messages); i++) {
         if (strstr(text, messages[i].text) == NULL)
             continue;
         if (messages[i].cause != NULL)
@@ -198,8 +200,7 @@ find_bwrap(struct local_env *env, const char *configured, struct error *err)
     const char *found = configured;
     struct stat st;
 
-    for (size_t i = 0;
-         found == NULL && i < sizeof(bwrap_paths) / sizeof(bwrap_paths[0]); i++)
+    for (size_t i = 0; found == NULL && i < LEN(bwrap_paths); i++)
         if (access(bwrap_paths[i], F_OK) == 0)
             found = bwrap_paths[i];
     if (found == NULL)
@@ -227,25 +228,25 @@ find_bwrap(struct local_env *env, const char *configured, struct error *err)
     return 0;
 }
 
-/* ---- identity ---- */
+/* --- identity --- */
 
-/*
- * Whether root here is root outside of our user namespace as well. The root of
- * "unshare -r" is an ordinary user with a fine name: nothing of the system
- * belongs to it, and it has no other identity to change to.
- */
-static bool
-is_real_root(uid_t other)
+/* Who is who outside of our user namespace. */
+struct uid_map {
+    bool zero_is_zero;
+    bool has_other; /* the uid that was asked for exists here */
+};
+
+static struct uid_map
+read_uid_map(uid_t other)
 {
     AUTO_SBUF struct sbuf text = {0};
     struct error ignored = {0};
+    struct uid_map map = {0};
     const char *line;
-    bool zero_is_zero = false;
-    bool has_other = false;
 
     sbuf_init(&text, MAX_UID_MAP_BYTES);
     if (io_read_file("/proc/self/uid_map", &text, &ignored) < 0)
-        return true;
+        return (struct uid_map){true, true};
     for (line = text.data; line != NULL && line[0] != '\0';
          line = strchr(line, '\n') != NULL ? strchr(line, '\n') + 1 : NULL) {
         char *end;
@@ -253,15 +254,19 @@ is_real_root(uid_t other)
         unsigned long outside = strtoul(end, &end, 10);
         unsigned long n = strtoul(end, &end, 10);
 
-        zero_is_zero |= inside == 0 && outside == 0 && n > 0;
-        has_other |= other >= inside && other - inside < n;
+        map.zero_is_zero |= inside == 0 && outside == 0 && n > 0;
+        map.has_other |= other >= inside && other - inside < n;
     }
-    return zero_is_zero || has_other;
+    return map;
 }
 
-static void
-find_identity(struct local_env *env, const struct local_config *config)
+/* Finds out whether root is to be given up, and for whom. Errors: ERR_SANDBOX
+   when it must be but there is nobody else to be. */
+static int
+find_identity(struct local_env *env, const struct local_config *config,
+              struct error *err)
 {
+    struct uid_map map;
     const char *sudo_uid = getenv("SUDO_UID");
     const char *sudo_gid = getenv("SUDO_GID");
     int64_t n;
@@ -270,28 +275,39 @@ find_identity(struct local_env *env, const struct local_config *config)
 
     env->drop = geteuid() == 0;
     if (!env->drop)
-        return;
+        return 0;
     env->uid = LOCAL_DEFAULT_UID;
     env->gid = LOCAL_DEFAULT_UID;
     if (config->drop_uid_set && config->drop_uid != 0) {
         env->uid = config->drop_uid;
         env->gid = config->drop_uid;
     } else if (sudo_uid != NULL &&
-               str_to_int(sudo_uid, 1, 4294967294, &n, &ignored) == 0) {
+               str_to_int(sudo_uid, 1, MAX_ID, &n, &ignored) == 0) {
         env->uid = (uid_t)n;
         env->gid = (gid_t)n;
         if (sudo_gid != NULL &&
-            str_to_int(sudo_gid, 1, 4294967294, &n, &ignored) == 0)
+            str_to_int(sudo_gid, 1, MAX_ID, &n, &ignored) == 0)
             env->gid = (gid_t)n;
     } else if (config->parent_dir != NULL &&
                stat(config->parent_dir, &st) == 0 && st.st_uid != 0) {
         env->uid = st.st_uid;
         env->gid = st.st_gid != 0 ? st.st_gid : st.st_uid;
     }
-    env->drop = is_real_root(env->uid);
+    map = read_uid_map(env->uid);
+    if (map.zero_is_zero && !map.has_other)
+        return err_set(err, ERR_SANDBOX,
+                       "root cannot be given up here: this container has no "
+                       "user %lu, and root's cells would not be confined\n"
+                       "fix: give the container more user ids, or set "
+                       "sandbox.drop_uid to one that it has",
+                       (unsigned long)env->uid);
+    /* The root of "unshare -r" is an ordinary user with a fine name: nothing
+       of the system belongs to it. */
+    env->drop = map.zero_is_zero || map.has_other;
+    return 0;
 }
 
-/* ---- the interpreter ---- */
+/* --- the interpreter --- */
 
 static bool
 is_below(const char *path, const char *dir)
@@ -302,17 +318,6 @@ is_below(const char *path, const char *dir)
         len--;
     return strncmp(path, dir, len) == 0 &&
            (path[len] == '/' || path[len] == '\0' || len == 1);
-}
-
-/* Directory of a path; the caller owns it. */
-static char *
-dir_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    if (slash == NULL || slash == path)
-        return xstrdup("/");
-    return xstrndup(path, (size_t)(slash - path));
 }
 
 /*
@@ -409,17 +414,17 @@ try_python(struct local_env *env, const char *python, struct error *err)
         free(env->binds[--env->n_binds]);
     free(env->python);
     env->python = xstrdup(python);
-    bin = dir_of(python);
-    prefix = dir_of(bin);
-    base_bin = dir_of(real);
-    base = dir_of(base_bin);
+    bin = paths_dir(python);
+    prefix = paths_dir(bin);
+    base_bin = paths_dir(real);
+    base = paths_dir(base_bin);
     if (strcmp(bin, "/bin") != 0 && add_bind(env, prefix, err) < 0)
         return false;
     if (add_bind(env, base, err) < 0)
         return false;
     home_bin = venv_home(prefix);
     if (home_bin != NULL && home_bin[0] == '/') {
-        AUTO_FREE char *home = dir_of(home_bin);
+        AUTO_FREE char *home = paths_dir(home_bin);
 
         return add_bind(env, home, err) == 0;
     }
@@ -487,7 +492,7 @@ find_fonts(struct local_env *env)
     closedir(dir);
 }
 
-/* ---- the directory ---- */
+/* --- the directory --- */
 
 static int
 give_away(const struct local_env *env, const char *path, struct error *err)
@@ -497,21 +502,28 @@ give_away(const struct local_env *env, const char *path, struct error *err)
     return 0;
 }
 
-/* Whether name in parent is a directory of ours that nobody uses any more. The
-   age keeps one that has been made but not locked yet. */
+/*
+ * Whether name in parent is a directory of ours that nobody uses any more:
+ * whose lock is free. One that is being made has no lock yet, but has another
+ * name until then; only its age tells.
+ */
 static bool
 is_stale(const struct local_env *env, int parent_fd, const char *name)
 {
     AUTO_CLOSE int fd = -1;
     struct stat st;
 
-    if (!str_starts(name, DIR_PREFIX) || strlen(name) != strlen(DIR_PREFIX) + 6)
+    bool is_new = str_starts(name, NEW_PREFIX) &&
+                  strlen(name) == strlen(NEW_PREFIX) + RANDOM_CHARACTERS;
+
+    if (!is_new && (!str_starts(name, DIR_PREFIX) ||
+                    strlen(name) != strlen(DIR_PREFIX) + RANDOM_CHARACTERS))
         return false;
     fd = openat(parent_fd, name,
                 O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     return fd >= 0 && fstat(fd, &st) == 0 &&
            st.st_uid == (env->drop ? env->uid : geteuid()) &&
-           clock_wall_ms() / 1000 - st.st_ctime > STALE_SECONDS &&
+           (!is_new || clock_wall_ms() / 1000 - st.st_ctime > STALE_SECONDS) &&
            flock(fd, LOCK_EX | LOCK_NB) == 0;
 }
 
@@ -545,7 +557,8 @@ remove_stale(const struct local_env *env, const char *parent)
 static char *
 make_dir_in(struct local_env *env, const char *parent)
 {
-    AUTO_FREE char *path = xasprintf("%s/" DIR_PREFIX "XXXXXX", parent);
+    AUTO_FREE char *path = xasprintf("%s/" NEW_PREFIX "XXXXXX", parent);
+    AUTO_FREE char *final = NULL;
     AUTO_CLOSE int fd = -1;
     struct error err = {0};
 
@@ -559,9 +572,16 @@ make_dir_in(struct local_env *env, const char *parent)
     }
     if (flock(fd, LOCK_EX | LOCK_NB) != 0)
         LOG_WARN("%s cannot be locked", path);
+    /* Under its last name it has always been locked. */
+    final = xasprintf("%s/" DIR_PREFIX "%s", parent,
+                      path + strlen(path) - RANDOM_CHARACTERS);
+    if (rename(path, final) != 0) {
+        rmdir(path);
+        return NULL;
+    }
     env->lock_fd = take_fd(&fd);
     remove_stale(env, parent);
-    return take_ptr(&path);
+    return take_ptr(&final);
 }
 
 static char *
@@ -625,8 +645,8 @@ local_env_find(struct local_env *env, const struct local_config *config,
                struct error *err)
 {
     local_env_fini(env);
-    find_identity(env, config);
-    if (find_bwrap(env, config->bwrap, err) < 0 ||
+    if (find_identity(env, config, err) < 0 ||
+        find_bwrap(env, config->bwrap, err) < 0 ||
         find_python(env, config->python, err) < 0 ||
         make_workspace(env, config->parent_dir, err) < 0) {
         local_env_fini(env);

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * What the local sandbox is made from on this machine: bubblewrap, a Python
+ * that the identity inside can run, that identity, and a private directory.
+ * And what the messages of a bubblewrap that would not start mean.
+ */
 #ifndef SANDBOX_LOCAL_PROBE_INTERNAL_H
 #define SANDBOX_LOCAL_PROBE_INTERNAL_H
 
@@ -7,12 +12,6 @@
 #include <sys/types.h>
 
 #include "base/cleanup.h"
-
-/*
- * What the local sandbox is made from on this machine: bubblewrap, a Python
- * that the identity inside can run, that identity, and a private directory.
- * And what the messages of a bubblewrap that would not start mean.
- */
 
 struct error;
 struct local_config;

@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include "base/array.h"
 #include "base/bpf.h"
 
 /*
@@ -26,7 +27,7 @@
 #define NEWEST_KNOWN 462
 
 /* O_TMPFILE of the C library contains O_DIRECTORY, which is not the same bit on
- * both architectures; this bit is. */
+   both architectures; this bit is. */
 #define TMPFILE_BIT 020000000u
 
 /* Without CLONE_NEWTIME: clone reads that bit as part of a signal number. */
@@ -294,7 +295,7 @@ add_prologue(struct bpf_build *b, uint32_t audit_arch)
     bpf_build_ret(b, SECCOMP_RET_KILL_PROCESS);
     bpf_build_bind(b, native);
     /* x32 has the architecture of x86-64 and numbers from 0x40000000 on; the
-     * comparison is unsigned, so it refuses those as well. */
+       comparison is unsigned, so it refuses those as well. */
     bpf_build_load(b, offsetof(struct seccomp_data, nr));
     bpf_build_jump(b, BPF_BUILD_GT, NEWEST_KNOWN, unknown, known);
     bpf_build_bind(b, unknown);
@@ -305,7 +306,7 @@ add_prologue(struct bpf_build *b, uint32_t audit_arch)
 const struct local_seccomp_row *
 local_seccomp_table(size_t *n_rows)
 {
-    *n_rows = sizeof(table) / sizeof(table[0]);
+    *n_rows = LEN(table);
     return table;
 }
 
@@ -338,7 +339,7 @@ local_seccomp_build(uint32_t audit_arch, struct sock_filter *out, size_t max)
         return 0;
     bpf_build_init(&b, out, max);
     add_prologue(&b, audit_arch);
-    for (i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+    for (i = 0; i < LEN(table); i++)
         add_row(&b, &table[i], is_x86);
     bpf_build_ret(&b, SECCOMP_RET_ALLOW);
     return bpf_build_finish(&b);

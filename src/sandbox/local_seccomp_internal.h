@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The system call filter of the local sandbox: what model-written code and the
+ * interpreter that runs it may ask of the operating system. It only builds the
+ * program; loading it is left to bubblewrap.
+ */
 #ifndef SANDBOX_LOCAL_SECCOMP_INTERNAL_H
 #define SANDBOX_LOCAL_SECCOMP_INTERNAL_H
 
@@ -6,12 +11,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-/*
- * The system call filter of the local sandbox: what model-written code and the
- * interpreter that runs it may ask of the operating system. It only builds the
- * program; loading it is left to bubblewrap.
- */
 
 enum { LOCAL_SECCOMP_MAX = 512 };
 

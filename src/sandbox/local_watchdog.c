@@ -7,6 +7,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 
 #define MAX_PROCESSES 1024u
 #define MAX_LIST_BYTES 16384u
+#define MAX_STOP_ROUNDS 20
 #define MAX_RESERVE ((uint64_t)1 << 30)
 #define RESERVE_PART 20u /* of the file system: 5 % */
 
@@ -109,6 +111,53 @@ local_watchdog_memory(pid_t pid)
         add_children(&t, t.pids[i]);
     }
     return total;
+}
+
+pid_t
+local_watchdog_only_child(pid_t pid)
+{
+    struct tree t = {.n = 0};
+
+    if (pid > 1)
+        add_children(&t, pid);
+    return t.n == 1 ? t.pids[0] : 0;
+}
+
+/* Sends signo to all of the group below pid; how many they were. */
+static size_t
+signal_group(pid_t pid, pid_t spared, int signo)
+{
+    struct tree t = {.pids = {pid}, .n = 1};
+    size_t n = 0;
+
+    for (size_t i = 0; i < t.n; i++) {
+        add_children(&t, t.pids[i]);
+        if (i == 0 || t.pids[i] == spared || getpgid(t.pids[i]) != pid)
+            continue;
+        if (kill(t.pids[i], signo) == 0)
+            n++;
+    }
+    return n;
+}
+
+void
+local_watchdog_kill_group(pid_t pid, pid_t spared)
+{
+    size_t last = 0;
+
+    if (pid <= 1 || spared <= 1)
+        return;
+    /* Stopped first, until no new one appears: what forks faster than it is
+       counted would otherwise outlive each round. */
+    for (int i = 0; i < MAX_STOP_ROUNDS; i++) {
+        size_t n = signal_group(pid, spared, SIGSTOP);
+
+        if (n == last && i > 0)
+            break;
+        last = n;
+    }
+    if (last > 0)
+        signal_group(pid, spared, SIGKILL);
 }
 
 uint64_t

@@ -1,10 +1,4 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#ifndef SANDBOX_MARKS_INTERNAL_H
-#define SANDBOX_MARKS_INTERNAL_H
-
-#include <stddef.h>
-#include <stdint.h>
-
 /*
  * Finds the marks that the kernel writes between the bytes of programs, so
  * that text on one pipe and events on another can be put in order. A pure
@@ -16,6 +10,11 @@
  * without leading zeros. What only looks like one is text. Marks can be forged
  * by a cell, which knows the nonce: they order output and decide nothing else.
  */
+#ifndef SANDBOX_MARKS_INTERNAL_H
+#define SANDBOX_MARKS_INTERNAL_H
+
+#include <stddef.h>
+#include <stdint.h>
 
 #define MARKS_NONCE_LEN 16
 #define MARKS_MAX_DIGITS 10

@@ -5,7 +5,6 @@
 
 #include "sandbox/mime_bundle_internal.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -156,8 +155,6 @@ read_cell(struct table_cell *out, const struct cJSON *value, struct error *err)
     if (json_is_object(value) || json_is_array(value))
         return err_set(err, ERR_PROTOCOL, "table: a cell is no scalar");
     printed = json_print(value);
-    if (printed == NULL)
-        return err_set(err, ERR_PROTOCOL, "table: a cell cannot be read");
     if (strcmp(printed, "null") == 0)
         return 0;
     if (strcmp(printed, "true") == 0) {
@@ -239,7 +236,7 @@ mime_bundle_table(const struct cJSON *json, struct error *err)
     struct table *t;
 
     if (!json_is_object(json)) {
-        err_set(err, ERR_PROTOCOL, "table: is no object");
+        error_fill(err, ERR_PROTOCOL, "table: is no object");
         return NULL;
     }
     if (read_list(json, "index", MIME_BUNDLE_MAX_LEVELS, &list, &n_index, err) <
@@ -251,7 +248,7 @@ mime_bundle_table(const struct cJSON *json, struct error *err)
         read_list(json, "tail", MIME_BUNDLE_MAX_ROWS, &list, &n_tail, err) < 0)
         return NULL;
     if (n_head + n_tail > MIME_BUNDLE_MAX_ROWS) {
-        err_set(err, ERR_PROTOCOL, "table: %zu rows", n_head + n_tail);
+        error_fill(err, ERR_PROTOCOL, "table: %zu rows", n_head + n_tail);
         return NULL;
     }
     t = table_new(n_index + n_columns, n_head, n_tail);
@@ -280,7 +277,7 @@ take_png(struct output *out, const struct cJSON *data, const char **refused)
         *refused = "a picture that is no PNG of at most 8 MiB was left out";
         return;
     }
-    if ((uint64_t)width * (uint64_t)height > MIME_BUNDLE_MAX_PIXELS) {
+    if ((uint64_t)width * (uint64_t)height > OUTPUT_MAX_PIXELS) {
         *refused = "a picture of more than 8 megapixels was left out";
         return;
     }
@@ -314,8 +311,8 @@ mime_bundle_parse(const struct cJSON *data, const struct cJSON *meta,
         *refused = why;
     if (out->text == NULL && out->table == NULL && out->png == NULL) {
         output_free(out);
-        err_set(err, ERR_PROTOCOL, "bundle: %s",
-                why != NULL ? why : "nothing in it is known");
+        error_fill(err, ERR_PROTOCOL, "bundle: %s",
+                   why != NULL ? why : "nothing in it is known");
         return NULL;
     }
     return out;

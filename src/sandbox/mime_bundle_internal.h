@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * What a cell shows, from a bundle of media types to a struct output. Any byte
+ * of it may come from the cell: parts that contradict themselves or pass a
+ * limit are left out as a whole, the others are kept. No part of a picture is
+ * decoded.
+ */
 #ifndef SANDBOX_MIME_BUNDLE_INTERNAL_H
 #define SANDBOX_MIME_BUNDLE_INTERNAL_H
 
@@ -7,13 +13,6 @@
 
 #include "base/cleanup.h"
 
-/*
- * What a cell shows, from a bundle of media types to a struct output. Any byte
- * of it may come from the cell: parts that contradict themselves or pass a
- * limit are left out as a whole, the others are kept. No part of a picture is
- * decoded.
- */
-
 struct cJSON;
 struct error;
 struct output;
@@ -21,7 +20,6 @@ struct table;
 
 #define MIME_BUNDLE_MAX_TEXT_BYTES (64u << 10)
 #define MIME_BUNDLE_MAX_PNG_BYTES (8u << 20)
-#define MIME_BUNDLE_MAX_PIXELS (8u << 20)
 #define MIME_BUNDLE_MAX_COLUMNS 50u
 #define MIME_BUNDLE_MAX_LEVELS 16u
 #define MIME_BUNDLE_MAX_ROWS 20u

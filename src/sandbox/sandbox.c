@@ -16,28 +16,17 @@
 
 #define LOG_MODULE "sandbox"
 
-#define DEFAULT_CELL_MS 120000
-
-/* ---- life ---- */
-
-static char *
-unconst(const char *s)
-{
-    char *p;
-
-    memcpy(&p, &s, sizeof(p));
-    return p;
-}
+/* --- life --- */
 
 static void
 free_op(struct sandbox_op *op)
 {
     if (op == NULL)
         return;
-    free(unconst(op->put.path));
-    free(unconst(op->put.name));
-    free(unconst(op->cell.code));
-    free(unconst(op->cell.language));
+    free_const(op->put.path);
+    free_const(op->put.name);
+    free_const(op->cell.code);
+    free_const(op->cell.language);
     free(op->name);
     free(op);
 }
@@ -97,7 +86,7 @@ sandbox_free(struct sandbox *sb)
         destroy(sb);
 }
 
-/* ---- the queue ---- */
+/* --- the queue --- */
 
 static struct sandbox_op *
 add_op(struct sandbox *sb, enum sandbox_op_kind kind, void *ctx)
@@ -185,7 +174,7 @@ end_cancelled(struct sandbox *sb)
     return true;
 }
 
-/* ---- opening ---- */
+/* --- opening --- */
 
 static void
 tell_progress(void *ctx, const char *what)
@@ -240,7 +229,7 @@ handle_open(void *ctx, enum sandbox_end end, const struct error *err)
     leave(sb);
 }
 
-/* ---- running ---- */
+/* --- running --- */
 
 static void
 handle_done(void *ctx, enum sandbox_end end, const struct error *err)
@@ -447,7 +436,7 @@ handle_lost(void *ctx, const struct error *err)
     sandbox_schedule(sb);
 }
 
-/* ---- for the callers ---- */
+/* --- for the callers --- */
 
 struct sandbox *
 sandbox_new(struct loop *loop, struct sandbox_backend *backend,
@@ -462,7 +451,7 @@ sandbox_new(struct loop *loop, struct sandbox_backend *backend,
     if (limits != NULL)
         sb->limits = *limits;
     if (sb->limits.cell_ms <= 0)
-        sb->limits.cell_ms = DEFAULT_CELL_MS;
+        sb->limits.cell_ms = SANDBOX_CELL_MS;
     backend->on_lost = handle_lost;
     backend->on_lost_ctx = sb;
     return sb;

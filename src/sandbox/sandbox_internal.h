@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * struct sandbox, in two parts: sandbox.c queues and runs operations;
+ * sandbox_restore.c brings back what a lost interpreter had.
+ */
 #ifndef SANDBOX_SANDBOX_INTERNAL_H
 #define SANDBOX_SANDBOX_INTERNAL_H
 
@@ -8,11 +12,6 @@
 
 #include "base/error.h"
 #include "sandbox/sandbox.h"
-
-/*
- * struct sandbox, in two parts: sandbox.c queues and runs operations;
- * sandbox_restore.c brings back what a lost interpreter had.
- */
 
 struct loop_task;
 
@@ -94,7 +93,7 @@ bool sandbox_end_op(struct sandbox_op *op, enum sandbox_end end,
                     const struct sandbox_outcome *outcome,
                     const struct error *err);
 
-/* ---- sandbox_restore.c ---- */
+/* --- sandbox_restore.c --- */
 
 /*
  * Begins to bring the loaded files back. op, if not NULL, is a cell that has

@@ -24,14 +24,6 @@ fini_kept(struct sandbox_kept *kept)
 }
 
 static void
-close_restore_fd(struct sandbox *sb)
-{
-    if (sb->restore_fd >= 0)
-        close(sb->restore_fd);
-    sb->restore_fd = -1;
-}
-
-static void
 keep_outcome(struct sandbox *sb, const struct sandbox_outcome *outcome)
 {
     struct sandbox_kept *k = &sb->kept;
@@ -50,7 +42,7 @@ sandbox_restore_end(struct sandbox *sb)
     struct sandbox_op *op = take_ptr(&sb->restored_op);
     struct sandbox_kept kept = sb->kept;
 
-    close_restore_fd(sb);
+    close_fd(&sb->restore_fd);
     sb->restoring = false;
     if (sb->state == SANDBOX_BUSY)
         sb->state = SANDBOX_IDLE;
@@ -75,6 +67,14 @@ ignore_output(void *ctx, const struct output *out)
 {
     (void)ctx;
     (void)out;
+}
+
+static void
+ignore_note(void *ctx, const char *kind, const char *text)
+{
+    (void)ctx;
+    (void)kind;
+    (void)text;
 }
 
 static void
@@ -104,7 +104,7 @@ handle_put_again(void *ctx, enum sandbox_end end, const struct error *err)
 {
     struct sandbox *sb = ctx;
 
-    close_restore_fd(sb);
+    close_fd(&sb->restore_fd);
     sb->restore_put_done = true;
     if (end != SANDBOX_DONE)
         LOG_WARN("%s could not be put again: %s",
@@ -138,6 +138,7 @@ sandbox_restore_step(struct sandbox *sb)
     static const struct sandbox_cell_handlers quiet = {
         .on_bytes = ignore_bytes,
         .on_output = ignore_output,
+        .on_note = ignore_note,
         .on_done = handle_setup,
     };
     struct sandbox_cell cell = {.silent = true};
@@ -174,6 +175,6 @@ sandbox_restore_begin(struct sandbox *sb, struct sandbox_op *op,
 void
 sandbox_restore_fini(struct sandbox *sb)
 {
-    close_restore_fd(sb);
+    close_fd(&sb->restore_fd);
     fini_kept(&sb->kept);
 }

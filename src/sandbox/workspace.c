@@ -17,6 +17,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/paths.h"
 #include "base/sbuf.h"
 #include "sandbox/sandbox.h"
 
@@ -40,9 +41,8 @@ struct walk {
 bool
 workspace_name_ok(const char *name)
 {
-    return name != NULL && name[0] != '\0' && strcmp(name, ".") != 0 &&
-           strcmp(name, "..") != 0 && strchr(name, '/') == NULL &&
-           strlen(name) <= MAX_NAME_BYTES;
+    return name != NULL && name[0] != '\0' && !paths_is_dot(name) &&
+           strchr(name, '/') == NULL && strlen(name) <= MAX_NAME_BYTES;
 }
 
 static const char *
@@ -126,7 +126,7 @@ walk_dir(struct walk *w, int fd, int depth)
     for (entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
         size_t len = w->path.len;
 
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+        if (paths_is_dot(entry->d_name))
             continue;
         if (++w->n_seen > WORKSPACE_MAX_SEEN) {
             w->out->more = true;
@@ -186,13 +186,8 @@ workspace_list(int root_fd, workspace_ours_fn ours, void *ctx,
 void
 workspace_list_fini(struct workspace_list *list)
 {
-    for (size_t i = 0; i < list->n_files; i++) {
-        char *name;
-
-        /* The list owns what its readers see as const. */
-        memcpy(&name, &list->files[i].name, sizeof(name));
-        free(name);
-    }
+    for (size_t i = 0; i < list->n_files; i++)
+        free_const(list->files[i].name);
     free(list->files);
     memset(list, 0, sizeof(*list));
 }
@@ -322,7 +317,7 @@ add_usage(int fd, size_t *left, int depth)
     }
     for (entry = readdir(dir); entry != NULL && *left > 0;
          entry = readdir(dir)) {
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+        if (paths_is_dot(entry->d_name))
             continue;
         (*left)--;
         if (fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0)

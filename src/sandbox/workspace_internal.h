@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The workspace seen from outside. Everything in it was made by cells, which
+ * may change it at any time: nothing is opened through a link, nothing but a
+ * regular file with one name is read, and nothing here ever waits.
+ */
 #ifndef SANDBOX_WORKSPACE_INTERNAL_H
 #define SANDBOX_WORKSPACE_INTERNAL_H
 
@@ -7,12 +12,6 @@
 #include <stdint.h>
 
 #include "base/cleanup.h"
-
-/*
- * The workspace seen from outside. Everything in it was made by cells, which
- * may change it at any time: nothing is opened through a link, nothing but a
- * regular file with one name is read, and nothing here ever waits.
- */
 
 struct error;
 struct sandbox_file;

@@ -7,7 +7,6 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +18,6 @@
 #include "base/io.h"
 #include "base/paths.h"
 #include "base/sbuf.h"
-#include "base/str.h"
 #include "store/session.h"
 
 #define MAX_BLOB_BYTES (64u << 20)
@@ -32,7 +30,7 @@ files_dir(struct session *s, const char *sub, struct error *err)
     AUTO_FREE char *dir = paths_join(session_path(s), sub);
 
     if (mkdir(dir, 0700) < 0 && errno != EEXIST) {
-        err_set_errno(err, ERR_IO, "%s", dir);
+        error_fill_errno(err, ERR_IO, "%s", dir);
         return NULL;
     }
     return take_ptr(&dir);
@@ -90,13 +88,13 @@ link_name(struct session *s, const char *blob, const char *name,
         if (link(blob, path) == 0)
             return take_ptr(&path);
         if (errno != EEXIST) {
-            err_set_errno(err, ERR_IO, "%s", path);
+            error_fill_errno(err, ERR_IO, "%s", path);
             return NULL;
         }
         if (is_same_file(blob, path))
             return take_ptr(&path);
     }
-    err_set(err, ERR_IO, "too many files are called %s", name);
+    error_fill(err, ERR_IO, "too many files are called %s", name);
     return NULL;
 }
 

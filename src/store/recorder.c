@@ -16,9 +16,8 @@
 #include "model/output.h"
 #include "model/sink.h"
 #include "store/blob.h"
-#include "store/session.h"
 
-#define MAX_NAME_BYTES 80
+#define MAX_NAME_BYTES 60
 
 struct recorder {
     struct session *session;     /* borrowed; or NULL */
@@ -95,7 +94,8 @@ safe_name(const char *text, const char *otherwise)
     AUTO_SBUF struct sbuf sb = {0};
 
     sbuf_init(&sb, MAX_NAME_BYTES);
-    for (const char *p = text; p != NULL && *p != '\0' && sb.len < 60; p++) {
+    for (const char *p = text;
+         p != NULL && *p != '\0' && sb.len < MAX_NAME_BYTES; p++) {
         unsigned char c = (unsigned char)*p;
 
         if (c < 0x80 && (isalnum(c) || c == '.' || c == '_'))

@@ -53,11 +53,11 @@ make_dir(const char *parent, struct error *err)
         if (mkdir(path, 0700) == 0)
             return take_ptr(&path);
         if (errno != EEXIST) {
-            err_set_errno(err, ERR_IO, "%s", path);
+            error_fill_errno(err, ERR_IO, "%s", path);
             return NULL;
         }
     }
-    err_set(err, ERR_IO, "%s: too many sessions in one second", parent);
+    error_fill(err, ERR_IO, "%s: too many sessions in one second", parent);
     return NULL;
 }
 
@@ -77,7 +77,7 @@ session_new(const char *parent, struct error *err)
     lock = paths_join(path, "lock");
     fd = open(lock, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0) {
-        err_set_errno(err, ERR_IO, "%s", lock);
+        error_fill_errno(err, ERR_IO, "%s", lock);
         rmdir(path);
         return NULL;
     }

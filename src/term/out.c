@@ -414,6 +414,9 @@ make_look(struct out *out, const struct out_stream *s)
         out_add_style(&out->margin, s->style);
     return (struct out_look){.colour = out->config.colour,
                              .unicode = out->config.unicode,
+                             .wrap_columns = s->wrap && out->config.terminal
+                                                 ? (size_t)out->columns
+                                                 : 0,
                              .margin = &out->margin};
 }
 

@@ -35,6 +35,7 @@ size_t out_seq_len(const char *s, size_t len);
 struct out_look {
     bool colour;
     bool unicode;
+    size_t wrap_columns;       /* 0: lines are not broken here */
     const struct sbuf *margin; /* borrowed; before each line, with styles */
 };
 

@@ -12,7 +12,6 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/io.h"
 #include "base/loop.h"
 #include "base/sbuf.h"
@@ -104,7 +103,7 @@ send_segment(struct out_queue *q, struct segment *seg, size_t *budget)
                    n < *budget ? n : *budget);
         if (rc < 0 && errno == EINTR)
             continue;
-        if (rc < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+        if (rc < 0 && errno == EAGAIN)
             return false;
         if (rc < 0) {
             end_picture(q, seg);

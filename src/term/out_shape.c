@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/sbuf.h"
 #include "base/utf8.h"
 #include "term/out.h"
@@ -13,6 +14,9 @@
 
 #define DEFAULT_MAX_COLUMNS 10000
 #define TAB_COLUMNS 8
+
+/* Where less room is left beside the margin, words are not kept whole. */
+#define MIN_WRAP_COLUMNS 8
 
 /* How lines of the program begin. A space stands for every character that
    looks like one. */
@@ -100,7 +104,7 @@ match_marks(const char *text, size_t len, bool unicode)
 {
     enum match best = MATCH_NONE;
 
-    for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
+    for (size_t i = 0; i < LEN(marks); i++) {
         enum match m = MATCH_NONE;
 
         if (!marks[i].ascii || !unicode)
@@ -116,6 +120,29 @@ max_columns(const struct out_stream *s)
     return s->max_columns > 0 ? s->max_columns : DEFAULT_MAX_COLUMNS;
 }
 
+static size_t
+margin_columns(const struct out_stream *s)
+{
+    return s->margin != NULL ? utf8_width(s->margin, strlen(s->margin)) : 0;
+}
+
+/* Goes on below, as a line of its own: with the margin, and with the colour
+   that was on. */
+static void
+break_line(struct out_stream *s, const struct out_look *look, struct sbuf *to)
+{
+    if (look->colour && (s->sgr[0] != '\0' || style_sgr(s->style)[0] != '0'))
+        seq_add(to, SEQ_SGR_RESET);
+    sbuf_add_char(to, '\n');
+    sbuf_add(to, look->margin->data, look->margin->len);
+    sbuf_add_str(to, s->sgr);
+    s->column = margin_columns(s);
+    s->in_word = false;
+    s->n_blanks = 0;
+    s->deciding = s->shift_marks;
+    s->n_held = 0;
+}
+
 /* One character, once it is clear where it stands. */
 static void
 add_shaped(struct out_stream *s, const struct out_look *look, const char *c,
@@ -128,8 +155,15 @@ add_shaped(struct out_stream *s, const struct out_look *look, const char *c,
     utf8_decode(c, n, &cp, &ok);
     width = cp == '\t' ? TAB_COLUMNS - s->column % TAB_COLUMNS
                        : (size_t)utf8_cp_width(cp);
-    if (s->n_cut_bytes == 0 && s->column + width <= max_columns(s)) {
+    if (s->n_cut_bytes == 0 && s->line_columns + width <= max_columns(s)) {
+        if (look->wrap_columns > 0 && s->column + width > look->wrap_columns) {
+            /* A blank at the edge is the break; nothing else is lost. */
+            if (is_space(cp))
+                return;
+            break_line(s, look, to);
+        }
         s->column += width;
+        s->line_columns += width;
         sbuf_add(to, c, n);
         return;
     }
@@ -166,9 +200,10 @@ start_line(struct out_stream *s)
     s->deciding = s->shift_marks;
     s->n_held = 0;
     s->n_cut_bytes = 0;
-    s->column = 0;
-    if (s->margin != NULL)
-        s->column = utf8_width(s->margin, strlen(s->margin));
+    s->in_word = false;
+    s->n_blanks = 0;
+    s->column = margin_columns(s);
+    s->line_columns = s->column;
 }
 
 static void
@@ -206,6 +241,54 @@ restart_line(struct out_stream *s, const struct out_look *look,
     return n;
 }
 
+/* Columns of the word at the beginning of data, as far as it is there. */
+static size_t
+word_columns(const char *data, size_t len, size_t limit)
+{
+    size_t width = 0;
+    size_t i = 0;
+
+    while (i < len && width <= limit) {
+        uint32_t cp;
+        bool ok;
+        size_t n = utf8_decode(data + i, len - i, &cp, &ok);
+
+        if (data[i] == '\n' || data[i] == '\r' || is_space(cp))
+            break;
+        if (data[i] == '\033') {
+            i += out_seq_len(data + i, len - i);
+            continue;
+        }
+        width += (size_t)utf8_cp_width(cp);
+        i += n;
+    }
+    return width;
+}
+
+/* Before a word: it begins the next line when it does not fit into this one
+   and fits there. Otherwise the blanks before it are written now. */
+static void
+place_word(struct out_stream *s, const struct out_look *look, const char *data,
+           size_t len, struct sbuf *to)
+{
+    size_t room = look->wrap_columns;
+    size_t start = margin_columns(s);
+    size_t n = s->n_blanks;
+
+    s->n_blanks = 0;
+    if (room > start + MIN_WRAP_COLUMNS && s->n_cut_bytes == 0 &&
+        s->column > start) {
+        size_t width = word_columns(data, len, room);
+
+        if (s->column + n + width > room && start + width <= room) {
+            break_line(s, look, to);
+            return;
+        }
+    }
+    for (; n > 0; n--)
+        add_shaped(s, look, " ", 1, to);
+}
+
 static void
 add_char(struct out_stream *s, const struct out_look *look, const char *c,
          size_t n, struct sbuf *to)
@@ -226,6 +309,17 @@ add_char(struct out_stream *s, const struct out_look *look, const char *c,
     m = match_marks(s->held, s->n_held, look->unicode);
     if (m != MATCH_PART)
         decide(s, look, m == MATCH_WHOLE, to);
+}
+
+/* The sanitiser sends whole states: the last one is all that counts. */
+static void
+note_colour(struct out_stream *s, const char *sequence, size_t len)
+{
+    if (strncmp(sequence, seq_text(SEQ_SGR_RESET), len) == 0 ||
+        len >= sizeof(s->sgr))
+        len = 0;
+    memcpy(s->sgr, sequence, len);
+    s->sgr[len] = '\0';
 }
 
 void
@@ -249,12 +343,24 @@ out_shape(struct out_stream *s, const struct out_look *look, const char *data,
             /* What colours the rest of a line that is cut has no use. */
             if (s->n_cut_bytes == 0)
                 sbuf_add(to, data + i, n);
+            note_colour(s, data + i, n);
         } else if (data[i] == '\n') {
             begin_line(s, look, to);
             end_line(s, look, to);
         } else {
             n = utf8_decode(data + i, len - i, &cp, &ok);
             begin_line(s, look, to);
+            if (look->wrap_columns > 0 && !s->deciding) {
+                if (cp == ' ') {
+                    s->in_word = false;
+                    s->n_blanks++;
+                    i += n;
+                    continue;
+                }
+                if (!s->in_word)
+                    place_word(s, look, data + i, len - i, to);
+            }
+            s->in_word = !is_space(cp);
             add_char(s, look, data + i, n, to);
         }
         i += n;

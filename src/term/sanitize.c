@@ -8,11 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/utf8.h"
 #include "term/sanitize_internal.h"
 #include "term/seq.h"
-
-#define LEN(array) (sizeof(array) / sizeof((array)[0]))
 
 /* Marks on one base; real scripts use up to five, more only overdraw lines. */
 #define MAX_MARKS 8
@@ -670,16 +669,10 @@ measure_plain(const struct sanitizer *s, const char *data, size_t len)
 static void
 begin_name(struct sanitizer *s)
 {
-    /* A zeroed sanitizer is a valid one, so this cannot be left to init. */
+    /* A zeroed sanitizer is a valid one, so this is done late. */
     if (s->context == SANITIZE_NAME && s->name.max == 0) {
         sbuf_init(&s->name, SANITIZE_MAX_NAME_BYTES);
     }
-}
-
-void
-sanitize_init(struct sanitizer *s, enum sanitize_context context)
-{
-    *s = (struct sanitizer){.context = context};
 }
 
 void
@@ -713,7 +706,7 @@ sanitize_feed(struct sanitizer *s, const char *data, size_t len,
 static void
 add_name(struct sanitizer *s, struct sbuf *out)
 {
-    const char *text = s->name.data == NULL ? "" : s->name.data;
+    const char *text = s->name.data;
     size_t len = s->name.len;
     bool quote = s->quote || len == 0 || text[0] == ' ' || text[len - 1] == ' ';
 
@@ -769,9 +762,8 @@ void
 sanitize_text(enum sanitize_context context, const char *data, size_t len,
               struct sbuf *out)
 {
-    struct sanitizer s;
+    struct sanitizer s = {.context = context};
 
-    sanitize_init(&s, context);
     sanitize_feed(&s, data, len, out);
     sanitize_end(&s, out);
 }

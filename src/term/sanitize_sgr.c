@@ -8,11 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/sbuf.h"
 #include "term/sanitize.h"
 #include "term/seq.h"
-
-#define LEN(array) (sizeof(array) / sizeof((array)[0]))
 
 /* Two colours with all channels nearer than this cannot be told apart. */
 #define MIN_CONTRAST 32

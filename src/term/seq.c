@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/sbuf.h"
 
 #define ESC "\033"
@@ -45,7 +46,7 @@ static const char *const texts[] = {
 const char *
 seq_text(enum seq id)
 {
-    assert((size_t)id < sizeof(texts) / sizeof(texts[0]));
+    assert((size_t)id < LEN(texts));
     return texts[id];
 }
 

@@ -8,6 +8,8 @@
 #include <assert.h>
 #include <stddef.h>
 
+#include "base/array.h"
+
 static const char *const params[] = {
     [STYLE_PLAIN] = "0",  [STYLE_DIM] = "2",        [STYLE_STRONG] = "1",
     [STYLE_CODE] = "0",   [STYLE_WARNING] = "1;33", [STYLE_FAILURE] = "1;31",
@@ -17,6 +19,6 @@ static const char *const params[] = {
 const char *
 style_sgr(enum style style)
 {
-    assert((size_t)style < sizeof(params) / sizeof(params[0]));
+    assert((size_t)style < LEN(params));
     return params[style];
 }

@@ -92,9 +92,9 @@ run_files(struct app *app, char *const *words, size_t n_words,
         sanitize_text(SANITIZE_NAME, f->path, strlen(f->path), &sb);
         sbuf_add_str(&sb, "  ");
         str_add_grouped(&sb, f->n_rows);
-        sbuf_add_str(&sb, " rows x ");
+        sbuf_add_str(&sb, f->n_rows == 1 ? " row x " : " rows x ");
         str_add_grouped(&sb, f->n_cols);
-        sbuf_add_str(&sb, " columns, ");
+        sbuf_add_str(&sb, f->n_cols == 1 ? " column, " : " columns, ");
         str_add_bytes(&sb, f->size_bytes);
         sbuf_add_char(&sb, '\n');
     }

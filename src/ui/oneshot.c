@@ -111,46 +111,62 @@ on_stdin(void *ctx, int fd, unsigned events)
     next(o);
 }
 
-/* Takes one line out of what was read; NULL: more is needed, or the end. */
-static char *
-take_line(struct oneshot *o)
+/* Takes one line out of what was read: 1 and the line, or 0 when more is needed
+   or the end has come. Errors: ERR_USAGE (a NUL, too long). */
+static int
+take_line(struct oneshot *o, char **line, struct error *err)
 {
     const char *lf =
         o->input.len > 0 ? memchr(o->input.data, '\n', o->input.len) : NULL;
     size_t len = lf != NULL ? (size_t)(lf - o->input.data) : o->input.len;
-    struct sbuf line;
+    struct sbuf text;
 
+    if (lf == NULL && !sbuf_ok(&o->input)) {
+        o->line++;
+        return err_set(err, ERR_USAGE, "the line has more than %u bytes",
+                       MAX_LINE_BYTES);
+    }
     if (lf == NULL && (!o->at_eof || o->input.len == 0))
-        return NULL;
-    sbuf_init(&line, MAX_LINE_BYTES * 3);
-    utf8_add_repaired(&line, o->input.data, len);
-    sbuf_drop(&o->input, lf != NULL ? len + 1 : len);
+        return 0;
     o->line++;
-    return sbuf_take(&line);
+    if (len > 0 && memchr(o->input.data, '\0', len) != NULL)
+        return err_set(err, ERR_USAGE, "the line has a NUL byte");
+    sbuf_init(&text, MAX_LINE_BYTES * 3);
+    utf8_add_repaired(&text, o->input.data, len);
+    sbuf_drop(&o->input, lf != NULL ? len + 1 : len);
+    *line = sbuf_take(&text);
+    return 1;
+}
+
+static void
+say_where(struct oneshot *o)
+{
+    free(o->where);
+    o->where = xasprintf("stdin:%zu: ", o->line);
+    view_set_where(o->config.view, o->where);
 }
 
 static void
 next_line(struct oneshot *o)
 {
-    for (;;) {
-        AUTO_FREE char *line = take_line(o);
+    struct error err = {0};
+    int rc = 0;
 
-        if (line == NULL)
+    for (;;) {
+        AUTO_FREE char *line = NULL;
+
+        rc = take_line(o, &line, &err);
+        if (rc <= 0)
             break;
-        free(o->where);
-        o->where = xasprintf("stdin:%zu: ", o->line);
-        view_set_where(o->config.view, o->where);
+        say_where(o);
         if (str_blank(line) || line[0] == '#')
             continue;
         view_question(o->config.view, line);
         app_submit(o->app, line);
         return;
     }
-    if (!sbuf_ok(&o->input)) {
-        struct error err = {0};
-
-        error_fill(&err, ERR_USAGE, "a line has more than %u bytes",
-                   MAX_LINE_BYTES);
+    if (rc < 0) {
+        say_where(o);
         view_error(o->config.view, &err);
         end(o, app_exit_status(&err));
     } else if (o->at_eof) {

@@ -38,6 +38,7 @@ struct repl {
     char *history_path;  /* owned; or NULL */
     size_t n_loaded;     /* of the files of the command line */
     char *waiting;       /* owned; a line typed while those were loading */
+    bool told_sandbox;   /* why no cell can run has been said */
     bool leaving;
     int status;
 };
@@ -79,7 +80,8 @@ on_done(void *ctx, const struct error *err, bool quit)
 {
     struct repl *r = ctx;
 
-    (void)err;
+    if (err != NULL && err->code == ERR_SANDBOX)
+        r->told_sandbox = true;
     if (quit) {
         leave(r);
         return;
@@ -216,7 +218,7 @@ on_sandbox_open(void *ctx, enum sandbox_end end, const struct error *err)
     struct repl *r = ctx;
 
     (void)end;
-    if (err != NULL && !app_is_busy(r->app))
+    if (err != NULL && !app_is_busy(r->app) && !r->told_sandbox)
         view_error(r->config.view, err);
 }
 

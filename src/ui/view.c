@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/loop.h"
 #include "base/paths.h"
 #include "base/str.h"
@@ -160,6 +161,66 @@ view_gap(struct view *v)
 /* ---- the program's own words ----------------------------------------------
  */
 
+/* Where a line of at most width columns of text ends: at a blank if there is
+   one, else as far as it fits. *skip: bytes of the blank behind it. */
+static size_t
+find_break(const char *text, size_t len, size_t width, size_t *skip)
+{
+    size_t used = 0;
+    size_t n = utf8_fit(text, len, width, &used);
+
+    *skip = 0;
+    if (n == len)
+        return n;
+    for (size_t i = n; i > 0; i--) {
+        if (text[i] == ' ') {
+            *skip = 1;
+            return i;
+        }
+    }
+    /* A long word, such as a path, is left to the terminal, so that it can be
+       copied whole. */
+    n = strcspn(text, " ");
+    *skip = n < len;
+    return n;
+}
+
+/* Writes text behind used columns; what does not fit follows on lines that are
+   moved right. Elsewhere than on a terminal a line stays one line. */
+static void
+write_wrapped(struct view *v, enum out_channel ch, size_t used,
+              const char *text)
+{
+    struct out *out = v->config.out;
+    AUTO_SBUF struct sbuf shown = {0};
+    AUTO_SBUF struct sbuf clean = {0};
+    size_t columns = (size_t)out_columns(out);
+    const char *p = NULL;
+    size_t len = 0;
+
+    /* A service may repeat the key that it refuses. */
+    sbuf_init(&shown, VIEW_LINE_BYTES * 4);
+    log_add_hidden(&shown, text, strlen(text));
+    sbuf_init(&clean, VIEW_LINE_BYTES * 32);
+    sanitize_text(SANITIZE_ERROR, shown.data, shown.len, &clean);
+    p = clean.data;
+    len = clean.len;
+    while (out_is_terminal(out)) {
+        size_t skip = 0;
+        size_t n = find_break(
+            p, len, columns > used + 1 ? columns - used - 1 : 1, &skip);
+
+        if (n == len)
+            break;
+        out_ready(out, ch, p, n);
+        out_say(out, ch, "\n  ");
+        p += n + skip;
+        len -= n + skip;
+        used = 2;
+    }
+    out_ready(out, ch, p, len);
+}
+
 /* One line: where it comes from, a mark, and text that may quote what came from
    outside and so goes through the sanitiser. */
 static void
@@ -175,7 +236,10 @@ own_line(struct view *v, enum style style, const char *where, const char *mark,
     out_say(out, ch, mark);
     if (style != STYLE_DIM)
         out_style(out, ch, STYLE_PLAIN);
-    out_inline(out, ch, SANITIZE_ERROR, text, strlen(text));
+    write_wrapped(v, ch,
+                  utf8_width(where, strlen(where)) +
+                      utf8_width(mark, strlen(mark)),
+                  text);
     if (style == STYLE_DIM)
         out_style(out, ch, STYLE_PLAIN);
     out_say(out, ch, "\n");
@@ -315,6 +379,7 @@ show_model_text(struct view *v, const struct event *ev, struct out_stream *s,
                 .channel = ch,
                 .style = voice == VOICE_THINKING ? STYLE_DIM : STYLE_PLAIN,
                 .shift_marks = true,
+                .wrap = true,
             };
             *open = true;
         }

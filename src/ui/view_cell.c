@@ -51,7 +51,8 @@ view_block(struct view *v, const char *text)
 {
     struct out_stream s = {.context = SANITIZE_PROGRAM,
                            .channel = view_side(v),
-                           .margin = view_margin(v)};
+                           .margin = view_margin(v),
+                           .wrap = true};
 
     view_speak(v, view_side(v), VOICE_PROGRAM);
     out_text(v->config.out, &s, text, strlen(text));
@@ -66,7 +67,8 @@ open_program(struct view *v, struct view_program *p)
     sbuf_init(&p->tail, VIEW_TAIL_BYTES);
     p->stream = (struct out_stream){.context = SANITIZE_PROGRAM,
                                     .channel = view_side(v),
-                                    .margin = view_margin(v)};
+                                    .margin = view_margin(v),
+                                    .wrap = true};
     p->open = true;
 }
 
@@ -288,7 +290,8 @@ view_show_result(struct view *v, const struct event *ev)
     } else if (o->text != NULL) {
         struct out_stream s = {.context = SANITIZE_PROGRAM,
                                .channel = view_side(v),
-                               .margin = view_margin(v)};
+                               .margin = view_margin(v),
+                               .wrap = true};
 
         view_speak(v, view_side(v), VOICE_PROGRAM);
         out_text(v->config.out, &s, o->text, o->text_len);
@@ -371,6 +374,10 @@ view_show_error(struct view *v, const struct event *ev)
         recorder_cell(v->config.recorder, ev->cell);
     int line = find_error_line(ev->traceback, ev->cell);
 
+    /* A stop is told once, at the end of the cell; the exception that it was
+       made with is the program's own doing. */
+    if (ev->outcome != EVENT_FAILED)
+        return;
     close_programs(v);
     sbuf_init(&sb, VIEW_LINE_BYTES * 4);
     sbuf_add_str(&sb, ev->error_name);
@@ -383,8 +390,6 @@ view_show_error(struct view *v, const struct event *ev)
         add_code_line(&sb, cell->code, line);
     }
     view_block(v, sb.data);
-    if (event_outcome_lost(ev->outcome))
-        return;
     sbuf_clear(&sb);
     if (ev->hint != NULL)
         add_part(v, &sb, ev->hint);
@@ -396,8 +401,10 @@ void
 view_end_cell(struct view *v, const struct event *ev)
 {
     close_programs(v);
-    if (ev->text != NULL && ev->outcome != EVENT_OK)
+    if (ev->text != NULL && event_outcome_lost(ev->outcome))
         view_warning(v, "cell %d: %.*s", ev->cell, (int)ev->len, ev->text);
+    else if (ev->text != NULL && ev->outcome != EVENT_OK)
+        view_note(v, "cell %d: %.*s", ev->cell, (int)ev->len, ev->text);
     else if (ev->outcome == EVENT_INTERRUPTED)
-        view_note(v, "cell %d was stopped; variables are kept", ev->cell);
+        view_note(v, "cell %d: Stopped; variables are kept.", ev->cell);
 }

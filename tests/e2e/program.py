@@ -17,6 +17,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -46,7 +47,32 @@ SALES = ("date,region,units,revenue\n"
          "2025-03-04,West,9,40.00\n")
 
 
+REPORT = re.compile(rb"(Address|Leak|UndefinedBehavior)Sanitizer|"
+                    rb"runtime error: |Assertion .* failed")
+
+
 class Repl(PtySession):
+    def __exit__(self, kind, value, trace):
+        """Ends the program by a signal that it takes, so that it frees what
+        it has, and fails on what a sanitizer then says."""
+        try:
+            if kind is None:
+                self.check_end()
+        finally:
+            super().__exit__(kind, value, trace)
+
+    def check_end(self):
+        if self.status is None:
+            try:
+                self.signal(signal.SIGTERM)
+            except ProcessLookupError:
+                pass
+            status = self.wait_exit(20 * FACTOR)
+            assert status == 128 + signal.SIGTERM, "status %s" % status
+        found = REPORT.search(bytes(self.transcript))
+        assert not found, escaped(bytes(self.transcript)[
+            max(found.start() - 500, 0):][:3000])
+
     def is_at_prompt(self, screen=None):
         screen = screen or self.screen
         return screen.col == 2 and screen.lines()[screen.row].rstrip() == ">"
@@ -161,9 +187,11 @@ class Place:
                timeout=STEP_S * 2, term="xterm-256color"):
         if isinstance(stdin, str):
             stdin = stdin.encode()
-        return run_piped([SANDPIPER] + list(args), stdin,
+        done = run_piped([SANDPIPER] + list(args), stdin,
                          self.env(server, env, key), timeout=timeout,
                          dir=self.dir, term=term)
+        assert not REPORT.search(done.stderr), done
+        return done
 
 
 def messages(request):

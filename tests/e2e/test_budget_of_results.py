@@ -93,7 +93,8 @@ def test_bytes_that_are_no_text():
 
 
 def test_a_megabyte_of_noise():
-    told, _, done = told_of("import os\nn = os.write(1, os.urandom(1 << 20))\n")
+    told, _, done = told_of(
+        "import os\nn = os.write(1, os.urandom(1 << 20))\n")
     assert "of 1048576 bytes" in told, told[-200:]
     check_clean(done.stderr)
 

@@ -60,7 +60,7 @@ def told_of(config, code, **options):
     return results(requests[1])[0]
 
 
-# ---- model ----------------------------------------------------------------------
+# ---- model ------------------------------------------------------------------
 
 def test_no_file_and_an_empty_file():
     for text in ("", "\n", "# nothing\n", "model:\n", "---\n", "{}\n"):
@@ -126,7 +126,7 @@ def test_max_attempts():
     assert done.status == 6 and len(requests) == 1, done
 
 
-# ---- limits -----------------------------------------------------------------------
+# ---- limits -----------------------------------------------------------------
 
 def test_rounds():
     calls = [reply([run("print(%d)" % n)]) for n in range(2)]
@@ -190,7 +190,7 @@ def test_processes():
     assert "refused" in told, told
 
 
-# ---- sandbox ------------------------------------------------------------------------
+# ---- sandbox ----------------------------------------------------------------
 
 def test_python():
     with Place() as place:
@@ -241,7 +241,7 @@ def test_drop_uid():
             assert 34567 in uids, uids
 
 
-# ---- display --------------------------------------------------------------------------
+# ---- display ----------------------------------------------------------------
 
 def test_graphics():
     code = ("import matplotlib.pyplot as plt\nplt.plot([1, 2])\n"
@@ -270,7 +270,7 @@ def test_graphics_of_the_command_line():
         assert b"auto|sixel|none" in done.stderr, done
 
 
-# ---- mistakes ---------------------------------------------------------------------------
+# ---- mistakes ---------------------------------------------------------------
 
 KEYS = {
     "model.name": ("claude-opus-5-5", '""'),
@@ -332,8 +332,9 @@ def test_unknown_keys():
             ("model:\n  nmae: x\n", "2:3", "model.name"),
             ("limits:\n  rounds: 3\n  cell_second: 3\n", "3:3",
              "limits.cell_seconds"),
-            ("modle:\n  name: x\n", "1:1", None),
-            ("model.name: x\n", "1:1", "model.name"),
+            ("modle:\n  name: x\n", "1:1", "model"),
+            ("limit:\n  rounds: 3\n", "1:1", "limits"),
+            ("model.name: x\n", "1:1", None),
             ("display:\n  xyzzy_plugh: 1\n", "2:3", None)):
         err = is_refused(text, "config.yaml:%s: " % where, "unknown key")
         if near:
@@ -400,7 +401,7 @@ def test_the_option_config():
             assert done.status == 3, done
 
 
-# ---- the environment ------------------------------------------------------------------
+# ---- the environment --------------------------------------------------------
 
 def test_the_environment_comes_first():
     text = ("model:\n  api_key: sk-from-the-file\n"
@@ -428,7 +429,7 @@ def test_an_empty_address_is_none():
         assert done.status == 0, done
 
 
-# ---- without a key ------------------------------------------------------------------
+# ---- without a key ----------------------------------------------------------
 
 def test_a_question_without_a_key():
     with Place() as place, ClaudeServer() as server:
@@ -456,7 +457,7 @@ def test_files_without_a_key():
         assert b"4 rows x 4 columns" in done.stdout, done
 
 
-# ---- the command line ---------------------------------------------------------------
+# ---- the command line -------------------------------------------------------
 
 def test_version_and_help():
     with Place() as place:

@@ -178,7 +178,7 @@ def test_nobody_listens():
     assert b"127.0.0.1" in done.stderr, done
 
 
-# ---- a reply that breaks ------------------------------------------------------
+# ---- a reply that breaks ----------------------------------------------------
 
 @tap.timeout(60)
 def test_a_cut_in_text():
@@ -291,7 +291,7 @@ def test_thinking_survives_a_broken_try():
         assert "Void" not in str(messages(server.requests[2]))
 
 
-# ---- the sandbox ---------------------------------------------------------------
+# ---- the sandbox ------------------------------------------------------------
 
 def die(code, word):
     """A cell that takes its interpreter with it; a loaded file comes back."""

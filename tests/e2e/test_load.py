@@ -61,7 +61,7 @@ def is_refused(names, *words, make=None, status=9):
         check_clean(done.stderr)
 
 
-# ---- the report ----------------------------------------------------------------
+# ---- the report -------------------------------------------------------------
 
 def test_the_report_and_what_the_model_is_told():
     data = ("day,region,product,units,revenue,ok,when\n" + "".join(
@@ -126,7 +126,7 @@ def test_the_file_is_only_read():
             assert data.read() == SALES
 
 
-# ---- names ----------------------------------------------------------------------
+# ---- names ------------------------------------------------------------------
 
 def has_variable(name, variable):
     _, told, printed = load(name, code="print('rows', len(%s))" % variable)
@@ -243,7 +243,7 @@ def test_another_variable():
                 done.stderr, done
 
 
-# ---- what is no data --------------------------------------------------------------
+# ---- what is no data --------------------------------------------------------
 
 def test_an_empty_file():
     is_refused(["empty.csv"], "empty.csv", "empty", "0 bytes",
@@ -318,7 +318,7 @@ def test_bad_names_on_the_command_line():
         assert done.status == 2 and b"empty" in done.stderr, done
 
 
-# ---- where files lie ----------------------------------------------------------------
+# ---- where files lie --------------------------------------------------------
 
 def test_a_file_of_another_file_system():
     top = "/dev/shm"
@@ -365,7 +365,7 @@ def test_a_tilde():
         assert "`sales`" in question(server.requests[0])
 
 
-# ---- formats --------------------------------------------------------------------------
+# ---- formats ----------------------------------------------------------------
 
 def test_other_delimiters_and_encodings():
     for data, words in (
@@ -415,7 +415,7 @@ def test_only_a_header():
     assert "0 rows and 3 columns" in told, told
 
 
-# ---- during a session ------------------------------------------------------------------
+# ---- during a session -------------------------------------------------------
 
 @tap.timeout(90)
 def test_a_load_after_a_cell_keeps_the_variables():

@@ -34,7 +34,7 @@ def after_cells(*codes):
     return out
 
 
-# ---- the start ------------------------------------------------------------------
+# ---- the start --------------------------------------------------------------
 
 @tap.timeout(60)
 def test_the_greeting():
@@ -86,7 +86,7 @@ def test_files_of_the_command_line():
                              shown, re.M), shown
 
 
-# ---- commands ---------------------------------------------------------------------
+# ---- commands ---------------------------------------------------------------
 
 @tap.timeout(60)
 def test_help_lists_all_commands():
@@ -260,7 +260,7 @@ def test_save_the_second_output():
             assert "first" in data.read()
 
 
-# ---- keys ---------------------------------------------------------------------------
+# ---- keys -------------------------------------------------------------------
 
 @tap.timeout(60)
 def test_control_c_at_the_prompt():
@@ -443,7 +443,7 @@ def test_a_notice_above_the_line_keeps_the_line():
             s.shows("list the commands")
 
 
-# ---- the screen ---------------------------------------------------------------------
+# ---- the screen -------------------------------------------------------------
 
 @tap.timeout(90)
 def test_narrow():

@@ -30,11 +30,11 @@ def start(place, server, *args, stdin=subprocess.PIPE,
           stdout=subprocess.PIPE):
     return subprocess.Popen(
         [SANDPIPER] + list(args), stdin=stdin, stdout=stdout,
-        stderr=subprocess.PIPE, bufsize=0, cwd=place.work, start_new_session=True,
-        env=build_env(place.homes, "xterm-256color", place.env(server)))
+        stderr=subprocess.PIPE, bufsize=0, cwd=place.work,
+        start_new_session=True, env=build_env(place.homes, "xterm-256color", place.env(server)))
 
 
-# ---- the streams ------------------------------------------------------------------
+# ---- the streams ------------------------------------------------------------
 
 def test_one_question():
     chart = ("import matplotlib.pyplot as plt\n"
@@ -107,7 +107,7 @@ def test_output_streams_before_the_end():
             child.stderr.close()
 
 
-# ---- lines of stdin ----------------------------------------------------------------
+# ---- lines of stdin ---------------------------------------------------------
 
 def test_lines():
     with Place() as place, ClaudeServer([
@@ -194,14 +194,20 @@ def test_too_long_a_line():
         assert done.stderr.startswith(b"stdin:1: error: "), done
 
 
-def test_a_line_that_is_no_utf8():
-    with Place() as place, ClaudeServer([reply(["What?"])]) as server:
-        done = place.script(server, stdin=b"caf\xe9 \x00 \x1b[31m?\n")
-        assert done.status in (0, 2), done
-        check_no_escape(done.stdout + done.stderr)
-        if not server.requests:
-            server.add()
-            server._next = 1
+def test_a_line_that_is_no_text():
+    """Repaired or refused, and never cut without a word."""
+    for line in (b"caf\xe9 \x1b[31m, what?\n", b"caf\xe9 \x00, what?\n"):
+        with Place() as place, ClaudeServer([reply(["Hm."])],
+                                            repeat=True) as server:
+            done = place.script(server, stdin=line)
+            check_no_escape(done.stdout + done.stderr)
+            asked = [question(request) for request in server.requests]
+            if asked:
+                assert done.status == 0 and asked[0].startswith("caf"), done
+                assert asked[0].endswith("what?"), (line, asked)
+            else:
+                assert done.status == 2, done
+                assert b"stdin:1: error: " in done.stderr, done
 
 
 def test_lines_come_one_by_one():
@@ -261,7 +267,7 @@ def test_closed_descriptors():
         assert child.stdout.startswith(b"status "), child
 
 
-# ---- ends ------------------------------------------------------------------------
+# ---- ends -------------------------------------------------------------------
 
 def test_nobody_reads():
     """Like `| head -1`: the reader leaves after the first line."""

@@ -266,7 +266,7 @@ def test_charts_are_told_and_captioned():
 
 @tap.timeout(60)
 def test_a_question_while_the_sandbox_starts():
-    """The prompt does not wait for the sandbox, and neither does a question."""
+    """Neither the prompt nor a question waits for the sandbox."""
     with Place() as place, ClaudeServer([
             reply([run("print(len(sales))")]), reply(["Four."])]) as server:
         place.file("sales.csv", SALES)

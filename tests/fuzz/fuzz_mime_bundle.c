@@ -73,7 +73,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             "the length of the text is wrong");
     require((out->png == NULL) == (out->width_px == 0), "a picture of no size");
     require((uint64_t)out->width_px * (uint64_t)out->height_px <=
-                MIME_BUNDLE_MAX_PIXELS,
+                OUTPUT_MAX_PIXELS,
             "a picture is too large");
     if (out->table != NULL)
         check_table(out->table);

@@ -50,6 +50,7 @@ import time
 import warnings
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from processes import process_table, with_descendants  # noqa: E402
 from screen import Screen  # noqa: E402
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -141,21 +142,6 @@ def build_env(homes, term="dumb", env=None):
             out.pop(key, None)
         else:
             out[key] = os.fspath(value)
-    return out
-
-
-def _processes():
-    """pid -> (parent, state) of every process."""
-    out = {}
-    for name in os.listdir("/proc"):
-        if not name.isdigit():
-            continue
-        try:
-            with open("/proc/%s/stat" % name, "rb") as stat:
-                fields = stat.read().rsplit(b")", 1)[1].split()
-        except OSError:
-            continue
-        out[int(name)] = (int(fields[1]), fields[0].decode())
     return out
 
 
@@ -285,25 +271,19 @@ class PtySession:
     @staticmethod
     def _orphans():
         me = os.getpid()
-        return {pid for pid, (parent, _) in _processes().items()
+        return {pid for pid, (parent, _, _) in process_table().items()
                 if parent == me}
 
     def descendants(self):
         """Live processes that came from the program (itself included)."""
-        table = _processes()
+        table = process_table()
         others = {s.pid for s in PtySession._live if s is not self}
         me = os.getpid()
-        found = {pid for pid, (parent, _) in table.items()
+        found = {pid for pid, (parent, _, _) in table.items()
                  if parent == me and pid not in self._before | others and
                  (pid == self.pid or self._is_foreign(pid))}
-        grew = True
-        while grew:
-            more = {pid for pid, (parent, _) in table.items()
-                    if parent in found} - found
-            found |= more
-            grew = bool(more)
         alive = []
-        for pid in sorted(found):
+        for pid in sorted(with_descendants(found, table)):
             if table[pid][1] in "ZX":
                 if pid != self.pid and table[pid][0] == me:
                     _reap(pid)

@@ -20,8 +20,12 @@ import select
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from processes import descendants_of, process_table  # noqa: E402
 
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -32,35 +36,6 @@ def driver_path():
     build = os.environ.get("abs_top_builddir", ".")
     return os.path.abspath(os.path.join(build, "tests", "helpers",
                                         "sandbox_driver"))
-
-
-def process_table():
-    """pid -> (parent, state, session) of every process."""
-    table = {}
-    for name in os.listdir("/proc"):
-        if not name.isdigit():
-            continue
-        try:
-            with open("/proc/%s/stat" % name, "rb") as stat:
-                fields = stat.read().rsplit(b")", 1)[1].split()
-        except OSError:
-            continue
-        table[int(name)] = (int(fields[1]), fields[0].decode(),
-                            int(fields[3]))
-    return table
-
-
-def descendants_of(pid):
-    """Live processes below pid, without pid itself."""
-    table = process_table()
-    found = {pid}
-    grew = True
-    while grew:
-        more = {p for p, (parent, _, _) in table.items()
-                if parent in found} - found
-        found |= more
-        grew = bool(more)
-    return sorted(p for p in found - {pid} if table[p][1] not in "ZX")
 
 
 def wait_until(ready, timeout, what, step=0.01):

@@ -62,6 +62,17 @@ test_xrealloc_keeps_bytes(void **unused)
 }
 
 static void
+test_free_const_frees(void **unused)
+{
+    const char *text = xstrdup("read only");
+
+    (void)unused;
+    /* The sanitizer build finds it if this one is not released. */
+    free_const(text);
+    free_const(NULL);
+}
+
+static void
 test_copies(void **unused)
 {
     char *dup = xstrdup("text");
@@ -159,6 +170,7 @@ main(void)
         cmocka_unit_test(test_xmalloc_zero),
         cmocka_unit_test(test_xcalloc_is_zeroed),
         cmocka_unit_test(test_xrealloc_keeps_bytes),
+        cmocka_unit_test(test_free_const_frees),
         cmocka_unit_test(test_copies),
         cmocka_unit_test(test_overflow_calls_hook_and_aborts),
         cmocka_unit_test(test_overflow_without_hook),

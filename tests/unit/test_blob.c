@@ -17,14 +17,13 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/error.h"
 #include "base/io.h"
 #include "base/paths.h"
 #include "base/sbuf.h"
 #include "base/str.h"
 #include "store/session.h"
-
-#define LEN(array) (sizeof(array) / sizeof((array)[0]))
 
 struct fixture {
     char *dir;

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/sbuf.h"
 
 struct reply_case {
@@ -101,7 +102,7 @@ static void
 test_take(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof(reply_cases) / sizeof(reply_cases[0]); i++) {
+    for (size_t i = 0; i < LEN(reply_cases); i++) {
         const struct reply_case *c = &reply_cases[i];
         const struct caps *e = &c->expect;
         struct caps caps = {0};
@@ -139,7 +140,7 @@ test_add_queries_by_terminal(void **state)
     };
 
     (void)state;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < LEN(cases); i++) {
         struct sbuf sb;
 
         sbuf_init(&sb, 1000);
@@ -181,7 +182,7 @@ test_cell_size_by_what_is_known(void **state)
     };
 
     (void)state;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < LEN(cases); i++) {
         int width = 0;
         int height = 0;
 

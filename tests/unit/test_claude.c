@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/io.h"
@@ -23,8 +24,6 @@
 #include "claude/history.h"
 #include "claude/transport.h"
 #include "net/http.h"
-
-#define LEN(array) (sizeof(array) / sizeof((array)[0]))
 
 enum act { ACT_NONE, ACT_CANCEL, ACT_FREE };
 

@@ -12,12 +12,9 @@
 
 #include <cmocka.h>
 
-#include "base/alloc.h"
-#include "base/json.h"
+#include "base/array.h"
 #include "base/sbuf.h"
 #include "claude/claude_raw_internal.h"
-
-#define LEN(array) (sizeof(array) / sizeof((array)[0]))
 
 struct head_case {
     const char *name;

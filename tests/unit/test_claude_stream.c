@@ -13,14 +13,11 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/error.h"
 #include "base/io.h"
-#include "base/json.h"
 #include "base/sbuf.h"
-#include "base/str.h"
 #include "claude/claude_codec_internal.h"
-
-#define LEN(array) (sizeof(array) / sizeof((array)[0]))
 
 /* Events, written short */
 

@@ -84,6 +84,22 @@ test_take_fd_hands_over(void **unused)
     close(fd);
 }
 
+static void
+test_close_fd_closes_once(void **unused)
+{
+    int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    int number = fd;
+
+    (void)unused;
+    errno = ERANGE;
+    close_fd(&fd);
+    assert_int_equal(fd, -1);
+    close_fd(&fd);
+    assert_int_equal(fd, -1);
+    assert_int_equal(errno, ERANGE);
+    assert_int_equal(fcntl(number, F_GETFD), -1);
+}
+
 int
 main(void)
 {
@@ -91,6 +107,7 @@ main(void)
         cmocka_unit_test(test_take_ptr_hands_over),
         cmocka_unit_test(test_auto_close_closes),
         cmocka_unit_test(test_take_fd_hands_over),
+        cmocka_unit_test(test_close_fd_closes_once),
     };
 
     return cmocka_run_group_tests_name("cleanup", tests, NULL, NULL);

@@ -14,6 +14,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/array.h"
+
 #include "base/error.h"
 
 struct code_case {
@@ -49,7 +51,7 @@ static void
 test_codes_table(void **unused)
 {
     (void)unused;
-    for (size_t i = 0; i < sizeof(code_cases) / sizeof(code_cases[0]); i++) {
+    for (size_t i = 0; i < LEN(code_cases); i++) {
         const struct code_case *c = &code_cases[i];
 
         assert_string_equal(error_code_name(c->code), c->expect_name);

@@ -21,6 +21,7 @@
 #include <glob.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/error.h"
 #include "base/io.h"
 #include "base/json.h"
@@ -164,7 +165,7 @@ check_file(const char *path)
     if (json == NULL)
         fail_msg("%s: %s", path, err.msg);
     t = read_table(json);
-    for (size_t i = 0; i < sizeof(views) / sizeof(views[0]); i++)
+    for (size_t i = 0; i < LEN(views); i++)
         check_view(t, json_string(json, "address"), path, &views[i]);
     table_free(t);
     json_free(json);

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+
 #include "base/hash.h"
 
 struct vector {
@@ -58,7 +60,7 @@ static void
 test_vectors_in_pieces(void **unused)
 {
     (void)unused;
-    for (size_t i = 0; i < sizeof(vectors) / sizeof(vectors[0]); i++) {
+    for (size_t i = 0; i < LEN(vectors); i++) {
         const struct vector *v = &vectors[i];
         char hex[HASH_HEX_BYTES];
         struct hash h;
@@ -76,7 +78,7 @@ static void
 test_vectors_whole(void **unused)
 {
     (void)unused;
-    for (size_t i = 0; i < sizeof(vectors) / sizeof(vectors[0]); i++) {
+    for (size_t i = 0; i < LEN(vectors); i++) {
         const struct vector *v = &vectors[i];
         size_t len = strlen(v->text);
         char *data = malloc(len * v->times + 1);

@@ -15,11 +15,10 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/sbuf.h"
-
-#define LEN(array) (sizeof(array) / sizeof((array)[0]))
 
 static const char *const one_id[] = {"t1"};
 static const char *const two_ids[] = {"t1", "t2"};

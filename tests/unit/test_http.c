@@ -19,13 +19,12 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/loop.h"
 #include "base/sbuf.h"
 #include "base/secret.h"
-
-#define LEN(array) (sizeof(array) / sizeof((array)[0]))
 
 #define MAX_BYTES ((size_t)8 << 20)
 

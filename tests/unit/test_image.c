@@ -22,6 +22,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/error.h"
 #include "base/io.h"
 #include "base/loop.h"
@@ -181,7 +182,7 @@ test_render_refuses_pictures(void **state)
     memcpy(damaged, png, sizeof(png));
     wide[18] ^= 0xFF;
     damaged[60] ^= 0x01;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < LEN(cases); i++) {
         struct result r;
 
         begin(&r);
@@ -267,8 +268,7 @@ test_render_trusts_no_program(void **state)
     (void)state;
     o.cell_height_px = 6;
     assert_non_null(mkdtemp(dir));
-    for (size_t i = 0; i < sizeof(script_cases) / sizeof(script_cases[0]);
-         i++) {
+    for (size_t i = 0; i < LEN(script_cases); i++) {
         const struct script_case *c = &script_cases[i];
         AUTO_FREE char *path = make_script(dir, c->script);
         struct result r;

@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/error.h"
 #include "base/io.h"
 #include "base/sbuf.h"
@@ -127,7 +128,7 @@ test_read_file_limit(void **state)
 
     (void)state;
     put_file("f", "12345");
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < LEN(cases); i++) {
         AUTO_SBUF struct sbuf sb = {0};
         struct error err = {0};
 
@@ -146,7 +147,7 @@ test_read_file_refuses_others(void **state)
     (void)state;
     assert_int_equal(mkfifo("fifo", 0600), 0);
     assert_int_equal(mkdir("dir", 0700), 0);
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+    for (size_t i = 0; i < LEN(names); i++) {
         AUTO_SBUF struct sbuf sb = {0};
         struct error err = {0};
 
@@ -478,7 +479,7 @@ test_copy_table(void **state)
 
     (void)state;
     put_file("big", big);
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < LEN(cases); i++) {
         struct error err = {0};
         off_t copied = 77;
         int rc = copy_file("big", cases[i].flags, cases[i].skip, cases[i].max,

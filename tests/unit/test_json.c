@@ -13,10 +13,9 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/error.h"
 #include "base/sbuf.h"
-
-#define LEN(array) (sizeof(array) / sizeof((array)[0]))
 
 #define FFFD "\xEF\xBF\xBD"
 
@@ -257,9 +256,6 @@ test_readers_types_and_defaults(void **state)
     assert_true(json_int(json, "min", -1) == INT64_MIN);
     assert_int_equal(json_int(json, "n", -1), -1);
     assert_int_equal(json_int(json, "dup", -1), 2);
-    assert_true(json_double(json, "d", 0) > 1.49);
-    assert_true(json_double(json, "d", 0) < 1.51);
-    assert_true(json_double(json, "s", 7) > 6.9);
     assert_true(json_bool(json, "t", false));
     assert_false(json_bool(json, "f", true));
     assert_true(json_bool(json, "i", true));

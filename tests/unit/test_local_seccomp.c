@@ -28,10 +28,11 @@
 
 #include <cmocka.h>
 
+#include "base/array.h"
 #include "helpers/bpf_eval.h"
 
 #define HIGH UINT64_C(0xdead000000000000)
-#define N(a) (sizeof(a) / sizeof((a)[0]))
+#define N(a) (LEN(a))
 
 static const uint32_t archs[] = {AUDIT_ARCH_X86_64, AUDIT_ARCH_AARCH64};
 

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/error.h"
 #include "base/io.h"
 #include "base/log.h"
@@ -178,7 +179,7 @@ test_open_refuses_and_keeps_the_old(void **state)
 
     assert_int_equal(mkfifo(fifo, 0600), 0);
     open_log(s, LOG_LEVEL_INFO);
-    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+    for (size_t i = 0; i < LEN(paths); i++) {
         struct error err = {0};
 
         assert_int_equal(log_open(paths[i], LOG_LEVEL_INFO, &err), -1);
@@ -216,7 +217,7 @@ test_escapes_table(void **state)
     struct scene *s = *state;
 
     open_log(s, LOG_LEVEL_INFO);
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < LEN(cases); i++) {
         AUTO_FREE char *line = NULL;
 
         LOG_INFO("%s", cases[i].text);
@@ -249,7 +250,7 @@ test_hidden_texts(void **state)
     log_hide("a\nb\xff");
     log_hide("");
     log_hide(NULL);
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < LEN(cases); i++) {
         AUTO_FREE char *line = NULL;
 
         LOG_INFO("%s", cases[i].text);

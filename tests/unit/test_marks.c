@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "base/array.h"
 #include "base/sbuf.h"
 #include "sandbox/marks_internal.h"
 
@@ -117,7 +118,7 @@ static void
 test_marks_next_in_any_pieces(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < LEN(cases); i++) {
         run(i, 0, cases[i].in_len);
         run(i, 0, 1);
         run(i, 0, 3);

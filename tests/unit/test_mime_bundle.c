@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "base/alloc.h"
+#include "base/array.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/sbuf.h"
@@ -60,7 +60,7 @@ test_base64(void **state)
     };
 
     (void)state;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < LEN(cases); i++) {
         size_t len = 0;
         AUTO_FREE unsigned char *out =
             mime_bundle_base64(cases[i].text, strlen(cases[i].text), 8, &len);
@@ -136,7 +136,7 @@ test_table_that_contradicts_itself(void **state)
     };
 
     (void)state;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < LEN(cases); i++) {
         struct error err = {0};
         AUTO_JSON struct cJSON *json =
             json_parse(cases[i].text, strlen(cases[i].text), 16, &err);
@@ -190,7 +190,7 @@ test_parse(void **state)
         json_parse(meta_text, sizeof(meta_text) - 1, 16, &err);
 
     (void)state;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < LEN(cases); i++) {
         AUTO_JSON struct cJSON *data =
             json_parse(cases[i].data, strlen(cases[i].data), 16, &err);
         const char *refused = NULL;

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "model/event.h"
 #include "model/output.h"
 #include "model/table.h"
@@ -46,7 +47,7 @@ test_output_png_size(void **state)
     };
 
     (void)state;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < LEN(cases); i++) {
         /* Its own memory, so that a read behind the end is seen. */
         unsigned char *copy = xmemdup(cases[i].bytes, cases[i].len);
         int width = 0;

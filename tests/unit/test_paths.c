@@ -19,10 +19,9 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/error.h"
 #include "base/str.h"
-
-#define LEN(array) (sizeof(array) / sizeof((array)[0]))
 
 /* How a copy of this program is asked to look something up (see main). */
 #define ASK_HELPER "--ask-helper"
@@ -34,19 +33,16 @@ struct xdg_case {
     const char *xdg; /* NULL: not set */
     const char *expect_config;
     const char *expect_state;
-    const char *expect_cache;
 };
 
 static const struct xdg_case xdg_cases[] = {
-    {"home", "/h", NULL, "/h/.config/sandpiper", "/h/.local/state/sandpiper",
-     "/h/.cache/sandpiper"},
-    {"variable", "/h", "/x", "/x/sandpiper", "/x/sandpiper", "/x/sandpiper"},
-    {"slash at the end", "/h/", "/x//", "/x/sandpiper", "/x/sandpiper",
-     "/x/sandpiper"},
+    {"home", "/h", NULL, "/h/.config/sandpiper", "/h/.local/state/sandpiper"},
+    {"variable", "/h", "/x", "/x/sandpiper", "/x/sandpiper"},
+    {"slash at the end", "/h/", "/x//", "/x/sandpiper", "/x/sandpiper"},
     {"relative variable", "/h", "x/y", "/h/.config/sandpiper",
-     "/h/.local/state/sandpiper", "/h/.cache/sandpiper"},
+     "/h/.local/state/sandpiper"},
     {"empty variable", "/h", "", "/h/.config/sandpiper",
-     "/h/.local/state/sandpiper", "/h/.cache/sandpiper"},
+     "/h/.local/state/sandpiper"},
 };
 
 static void
@@ -67,18 +63,14 @@ test_dirs_by_xdg(void **state)
         const struct xdg_case *c = &xdg_cases[i];
         AUTO_FREE char *config = NULL;
         AUTO_FREE char *state_dir = NULL;
-        AUTO_FREE char *cache = NULL;
 
         set_or_unset("HOME", c->home);
         set_or_unset("XDG_CONFIG_HOME", c->xdg);
         set_or_unset("XDG_STATE_HOME", c->xdg);
-        set_or_unset("XDG_CACHE_HOME", c->xdg);
         config = paths_config_dir();
         state_dir = paths_state_dir();
-        cache = paths_cache_dir();
         assert_string_equal(config, c->expect_config);
         assert_string_equal(state_dir, c->expect_state);
-        assert_string_equal(cache, c->expect_cache);
     }
 }
 
@@ -137,6 +129,36 @@ test_join_and_base(void **state)
     assert_string_equal(paths_base("/a/b.csv"), "b.csv");
     assert_string_equal(paths_base("b.csv"), "b.csv");
     assert_string_equal(paths_base("/a/"), "");
+}
+
+static void
+test_dir_is_what_base_leaves(void **state)
+{
+    static const struct {
+        const char *path;
+        const char *expect_dir;
+    } cases[] = {
+        {"/a/b.csv", "/a"}, {"a/b", "a"}, {"/b", "/"},
+        {"b", "."},         {"/", "/"},   {"/a/", "/a"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < LEN(cases); i++) {
+        AUTO_FREE char *dir = paths_dir(cases[i].path);
+
+        assert_string_equal(dir, cases[i].expect_dir);
+    }
+}
+
+static void
+test_is_dot_for_the_two_names(void **state)
+{
+    (void)state;
+    assert_true(paths_is_dot("."));
+    assert_true(paths_is_dot(".."));
+    assert_false(paths_is_dot("..."));
+    assert_false(paths_is_dot(".a"));
+    assert_false(paths_is_dot(""));
 }
 
 static void
@@ -257,7 +279,8 @@ test_files_in_a_build_tree(void **state)
     assert_non_null(strstr(answer, dir));
     free(take_ptr(&answer));
     answer = ask_copy(dir, ASK_DATA, "no.txt");
-    assert_true(str_starts(answer, "error 3 no.txt: neither in "));
+    assert_true(str_starts(answer, "error 3 no.txt: not in "));
+    assert_non_null(strstr(answer, dir));
 
     remove_path(dir, "config.status");
     remove_path(dir, "share/d.txt");
@@ -292,6 +315,8 @@ main(int argc, char **argv)
         cmocka_unit_test(test_home_falls_back_on_the_database),
         cmocka_unit_test(test_expand_tilde),
         cmocka_unit_test(test_join_and_base),
+        cmocka_unit_test(test_dir_is_what_base_leaves),
+        cmocka_unit_test(test_is_dot_for_the_two_names),
         cmocka_unit_test(test_files_in_a_build_tree),
     };
 

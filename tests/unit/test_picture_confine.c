@@ -24,6 +24,8 @@
 
 #include <cmocka.h>
 
+#include "base/array.h"
+
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
 #define WITHOUT_FILTER 1
@@ -36,7 +38,7 @@
 #define WITHOUT_FILTER 0
 #endif
 
-#define N(a) (sizeof(a) / sizeof((a)[0]))
+#define N(a) (LEN(a))
 
 enum { NOT_CONFINED = 99 };
 

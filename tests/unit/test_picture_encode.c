@@ -14,10 +14,11 @@
 
 #include <cmocka.h>
 
+#include "base/array.h"
 #include "base/error.h"
 #include "render/sixel_check.h"
 
-#define N(a) (sizeof(a) / sizeof((a)[0]))
+#define N(a) (LEN(a))
 
 static uint32_t
 next_random(uint32_t *seed)

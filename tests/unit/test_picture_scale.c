@@ -14,7 +14,9 @@
 
 #include <cmocka.h>
 
-#define N(a) (sizeof(a) / sizeof((a)[0]))
+#include "base/array.h"
+
+#define N(a) (LEN(a))
 
 static const struct picture_rgb white = {255, 255, 255};
 static const struct picture_rgb blue = {0, 0, 255};

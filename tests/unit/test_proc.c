@@ -24,6 +24,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/error.h"
 #include "base/io.h"
 #include "base/loop.h"
@@ -166,7 +167,7 @@ test_exit_status_and_signal(void **state)
     };
     struct scene *s = *state;
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < LEN(cases); i++) {
         AUTO_SBUF struct sbuf out = {0};
 
         sbuf_init(&out, MAX_OUTPUT_BYTES);
@@ -309,7 +310,7 @@ test_failed_start_is_reported(void **state)
     };
     struct scene *s = *state;
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < LEN(cases); i++) {
         struct error err = {0};
 
         assert_null(proc_start(s->loop, &cases[i].spec, note_exit, s, &err));

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#define LEN(array) (sizeof(array) / sizeof((array)[0]))
+#include "base/array.h"
 
 /* 2026-11-29 12:00:00 UTC */
 #define NOW_MS ((int64_t)1795953600000)

@@ -20,8 +20,7 @@
 #include "base/sbuf.h"
 
 #include "../helpers/sanitize_check.h"
-
-#define LEN(array) (sizeof(array) / sizeof((array)[0]))
+#include "base/array.h"
 
 #define N_RANDOM_INPUTS 60000
 #define MAX_OUT_BYTES (1u << 20)

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+
 #include "base/sbuf.h"
 
 static void
@@ -89,7 +91,7 @@ test_max_is_exact(void **unused)
     static const size_t maxima[] = {0, 1, 5, 63, 64, 65, 127, 128, 200};
 
     (void)unused;
-    for (size_t i = 0; i < sizeof(maxima) / sizeof(maxima[0]); i++) {
+    for (size_t i = 0; i < LEN(maxima); i++) {
         size_t max = maxima[i];
         struct sbuf sb;
 

@@ -17,6 +17,7 @@
 
 #include <cmocka.h>
 
+#include "base/array.h"
 #include "base/sbuf.h"
 
 /* A sequence that is not closed would swallow what follows it. */
@@ -71,7 +72,7 @@ test_add_sgr_refuses_other_bytes(void **state)
     static const char *const refused[] = {"1m\033]0;x\a", "1:2", "?25", " 1"};
 
     (void)state;
-    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+    for (size_t i = 0; i < LEN(refused); i++) {
         int status = 0;
         pid_t pid = fork();
 

@@ -14,9 +14,10 @@
 
 #include <cmocka.h>
 
+#include "base/array.h"
 #include "base/error.h"
 
-#define N(a) (sizeof(a) / sizeof((a)[0]))
+#define N(a) (LEN(a))
 
 /* 12x12 pixels in 16 colours at most, of two bands. */
 #define INTRO "\033Pq\"1;1;12;12"

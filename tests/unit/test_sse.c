@@ -14,9 +14,8 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/error.h"
-
-#define LEN(array) (sizeof(array) / sizeof((array)[0]))
 
 struct feed_case {
     const char *name;

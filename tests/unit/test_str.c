@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/error.h"
 #include "base/sbuf.h"
 #include "base/str.h"
@@ -59,7 +60,7 @@ test_blank_and_trim(void **unused)
     };
 
     (void)unused;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < LEN(cases); i++) {
         char *trimmed = str_trim(cases[i].text);
 
         assert_int_equal(str_blank(cases[i].text), cases[i].expect_blank);
@@ -103,7 +104,7 @@ test_to_int_table(void **unused)
     };
 
     (void)unused;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < LEN(cases); i++) {
         struct error err = {0};
         int64_t value = 77;
         int rc =
@@ -154,9 +155,8 @@ test_nearest_table(void **unused)
     };
 
     (void)unused;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        const char *nearest =
-            str_nearest(cases[i].text, words, sizeof(words) / sizeof(words[0]));
+    for (size_t i = 0; i < LEN(cases); i++) {
+        const char *nearest = str_nearest(cases[i].text, words, LEN(words));
 
         if (cases[i].expect) {
             assert_non_null(nearest);
@@ -200,7 +200,7 @@ test_grouped_table(void **unused)
     };
 
     (void)unused;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < LEN(cases); i++) {
         struct sbuf sb;
 
         sbuf_init(&sb, 100);
@@ -235,7 +235,7 @@ test_bytes_table(void **unused)
     };
 
     (void)unused;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < LEN(cases); i++) {
         struct sbuf sb;
 
         sbuf_init(&sb, 100);
@@ -260,7 +260,7 @@ test_duration_table(void **unused)
     };
 
     (void)unused;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < LEN(cases); i++) {
         struct sbuf sb;
 
         sbuf_init(&sb, 100);

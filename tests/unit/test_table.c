@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "model/table.h"
 
 static void
@@ -81,7 +82,7 @@ test_table_kind_from_wire(void **state)
     };
 
     (void)state;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < LEN(cases); i++) {
         assert_int_equal(table_kind_from_wire(cases[i].wire),
                          cases[i].expect_kind);
         assert_string_equal(table_kind_name(cases[i].expect_kind),

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/sbuf.h"
 #include "base/utf8.h"
 #include "model/table.h"
@@ -108,8 +109,7 @@ static void
 test_numbers(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof(number_cases) / sizeof(number_cases[0]);
-         i++) {
+    for (size_t i = 0; i < LEN(number_cases); i++) {
         const struct number_case *c = &number_cases[i];
         struct table_options options = {.width = 80, .unicode = true};
         size_t n = 0;

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base/array.h"
 #include "base/error.h"
 #include "base/secret.h"
 #include "claude/transport.h"
@@ -42,7 +43,7 @@ test_transport_http_addresses(void **state)
     };
 
     (void)state;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < LEN(cases); i++) {
         struct error err = {0};
         struct transport t = {0};
         struct secret *key =

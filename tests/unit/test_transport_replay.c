@@ -15,13 +15,12 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/io.h"
 #include "base/loop.h"
 #include "base/sbuf.h"
-
-#define LEN(array) (sizeof(array) / sizeof((array)[0]))
 
 struct fixture {
     struct loop *loop;

@@ -11,9 +11,8 @@
 
 #include <cmocka.h>
 
+#include "base/array.h"
 #include "base/sbuf.h"
-
-#define LEN(array) (sizeof(array) / sizeof((array)[0]))
 
 #define FFFD "\xEF\xBF\xBD"
 

@@ -43,6 +43,9 @@
 #define DASH "\xE2\x80\x93"
 #define TIMES "\xC3\x97"
 
+/* So wide that the paths of a test do not break its lines. */
+#define WIDE 300
+
 enum kind { PLAIN, JOINED, DUMB, TERMINAL, COLOUR };
 
 struct fixture {
@@ -328,7 +331,7 @@ put_turn(struct fixture *f)
 static void
 test_turn_on_a_terminal(void **state)
 {
-    struct fixture *f = begin(DUMB, 80, true);
+    struct fixture *f = begin(DUMB, WIDE, true);
 
     (void)state;
     put_turn(f);
@@ -374,7 +377,7 @@ static void
 test_turn_as_plain_text_on_one_channel(void **state)
 {
     struct fixture *f = begin(JOINED, 0, true);
-    struct fixture *g = begin(DUMB, 80, true);
+    struct fixture *g = begin(DUMB, WIDE, true);
 
     (void)state;
     put_turn(f);
@@ -727,7 +730,7 @@ test_first_line_that_looks_like_the_programs(void **state)
 static void
 test_captions(void **state)
 {
-    struct fixture *f = begin(DUMB, 80, true);
+    struct fixture *f = begin(DUMB, WIDE, true);
 
     (void)state;
     put_code(f, 2, "plot()");
@@ -753,7 +756,7 @@ put_file(struct fixture *f, const char *name, const char *refused)
 static void
 test_files(void **state)
 {
-    struct fixture *f = begin(DUMB, 80, true);
+    struct fixture *f = begin(DUMB, WIDE, true);
 
     (void)state;
     put_code(f, 1, "x");
@@ -777,7 +780,7 @@ test_hostile_names(void **state)
 
     (void)state;
     for (size_t i = 0; i < LEN(names); i++) {
-        struct fixture *f = begin(DUMB, 80, true);
+        struct fixture *f = begin(DUMB, WIDE, true);
         struct event_column column = {
             .name = names[i], .kind = names[i], .range = names[i]};
         struct event_load load = {.file = names[i],
@@ -950,6 +953,52 @@ test_load_report_of_a_wide_file(void **state)
 /* ---- the program's own ----------------------------------------------------
  */
 
+/* A terminal would break lines anywhere, and what it puts at the left edge
+   could read as the program's own. */
+static void
+test_long_lines_are_broken_at_words(void **state)
+{
+    struct fixture *f = begin(DUMB, 40, true);
+
+    (void)state;
+    put_text(f, EVENT_TEXT,
+             "The total of all regions is 12,345.67 and "
+             "warning: nothing of it is missing, not even here.\n"
+             "  - an item",
+             true);
+    put_code(f, 1, "print('a line of code that is longer than forty columns')");
+    put_printed(f, 1,
+                "one two three four five six seven eight nine ten\n"
+                "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n");
+    put_cell_done(f, 1, EVENT_OK, NULL);
+    view_warning(f->view, "the file %s cannot be saved: no space is left", "x");
+    expect_screen(
+        f, "The total of all regions is 12,345.67\n"
+           "and warning: nothing of it is missing,\n"
+           "not even here.\n"
+           "  - an item\n"
+           "\n" RULE " 1 python\n"
+           "print('a line of code that is longer than forty "
+           "columns')\n" RULE "\n" BAR
+           " one two three four five six seven\n" BAR " eight nine ten\n" BAR
+           " aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n" BAR " aaaaaaaaaa\n"
+           "warning: the file x cannot be saved: no\n"
+           "  space is left\n");
+}
+
+/* The mark would begin the second row. */
+static void
+test_broken_lines_cannot_speak_for_the_program(void **state)
+{
+    struct fixture *f = begin(DUMB, 40, true);
+
+    (void)state;
+    put_text(f, EVENT_TEXT, "aaaaaaaaaa bbbbbbbbbb cccccccccc ddddddd ", false);
+    put_text(f, EVENT_TEXT, "error: no key", true);
+    expect_screen(f, "aaaaaaaaaa bbbbbbbbbb cccccccccc ddddddd\n"
+                     " error: no key\n");
+}
+
 static void
 test_own_lines(void **state)
 {
@@ -1000,6 +1049,8 @@ main(void)
         cmocka_unit_test(test_load_report_at_30_columns),
         cmocka_unit_test(test_load_report_in_ascii),
         cmocka_unit_test(test_load_report_of_a_wide_file),
+        cmocka_unit_test(test_long_lines_are_broken_at_words),
+        cmocka_unit_test(test_broken_lines_cannot_speak_for_the_program),
         cmocka_unit_test(test_own_lines),
     };
 

@@ -18,6 +18,7 @@
 
 #include <cmocka.h>
 
+#include "base/array.h"
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/io.h"
@@ -119,7 +120,7 @@ test_workspace_list_says_what_is_refused(void **state)
     struct place *p = *state;
     struct workspace_list list;
     struct error err = {0};
-    size_t n = sizeof(expected) / sizeof(expected[0]);
+    size_t n = LEN(expected);
 
     assert_int_equal(workspace_list(p->fd, is_ours, NULL, &list, &err), 0);
     assert_int_equal(list.n_files, n);
@@ -194,7 +195,7 @@ test_workspace_open(void **state)
     };
     struct place *p = *state;
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < LEN(cases); i++) {
         struct error one = {0};
         struct error two = {0};
         AUTO_CLOSE int a = workspace_open(p->fd, cases[i].name, &one);

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The processes of this machine, as /proc shows them."""
+
+import os
+
+
+def process_table():
+    """pid -> (parent, state, session) of every process."""
+    table = {}
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open("/proc/%s/stat" % name, "rb") as stat:
+                # The name in parentheses may hold anything.
+                fields = stat.read().rsplit(b")", 1)[1].split()
+        except OSError:
+            continue
+        table[int(name)] = (int(fields[1]), fields[0].decode(),
+                            int(fields[3]))
+    return table
+
+
+def with_descendants(pids, table):
+    """pids and all that descend from them in the table, dead ones too."""
+    found = set(pids)
+    grew = True
+    while grew:
+        more = {p for p, (parent, _, _) in table.items()
+                if parent in found} - found
+        found |= more
+        grew = bool(more)
+    return found
+
+
+def descendants_of(pid):
+    """Live processes below pid, without pid itself."""
+    table = process_table()
+    return sorted(p for p in with_descendants({pid}, table) - {pid}
+                  if table[p][1] not in "ZX")
