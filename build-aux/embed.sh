@@ -36,7 +36,8 @@ EOF
 LC_ALL=C od -A n -v -t u1 "$file" |
     LC_ALL=C awk '{ for (i = 1; i <= NF; i++) printf "%s,", $i; print "" }'
 cat <<EOF
+0, /* so that it can be read as text; not counted */
 };
 
-const size_t ${symbol}_len = sizeof(${symbol});
+const size_t ${symbol}_len = sizeof(${symbol}) - 1;
 EOF

@@ -69,7 +69,9 @@ struct program {
     struct repl *repl;
     struct oneshot *oneshot;
     struct loop_signal *signals[3];
-    int ended_by; /* a signal, or 0 */
+    int ended_by;     /* a signal, or 0 */
+    bool interrupted; /* by a signal: output need not be waited for */
+    bool waiting;     /* all is done, but the reader is slow */
 };
 
 /* ---- before anything ------------------------------------------------------
@@ -109,11 +111,12 @@ set_locale(void)
     return false;
 }
 
-/* Output before there is a session: plain, to standard output and error. */
+/* Plain, to standard output and error. loop: NULL before there is one. */
 static struct out *
-plain_out(bool unicode)
+plain_out(struct loop *loop, bool unicode)
 {
     return out_new(&(struct out_config){
+        .loop = loop,
         .main_fd = STDOUT_FILENO,
         .side_fd = STDERR_FILENO,
         .unicode = unicode,
@@ -123,7 +126,7 @@ plain_out(bool unicode)
 static int
 print_and_end(enum out_channel ch, bool unicode, const char *text, int status)
 {
-    struct out *out = plain_out(unicode);
+    struct out *out = plain_out(NULL, unicode);
 
     out_say(out, ch, text);
     if (out_is_gone(out))
@@ -135,7 +138,7 @@ print_and_end(enum out_channel ch, bool unicode, const char *text, int status)
 static int
 report(const struct error *err, bool unicode)
 {
-    struct out *out = plain_out(unicode);
+    struct out *out = plain_out(NULL, unicode);
     struct view *view = view_new(&(struct view_config){.out = out});
 
     view_error(view, err);
@@ -191,10 +194,15 @@ open_output(struct program *p, bool unicode, struct error *err)
     int rows = 0;
 
     if (!is_on_terminal(c)) {
-        p->out = plain_out(unicode);
+        p->out = plain_out(p->loop, unicode);
         return 0;
     }
     p->tty = tty_open(p->loop, term, err);
+    if (p->tty == NULL && err->sys_errno == ENXIO)
+        return err_set(err, ERR_IO,
+                       "there is no controlling terminal to read keys from\n"
+                       "without one: sandpiper -c QUESTION, or lines and "
+                       "answers through pipes");
     if (p->tty == NULL)
         return -1;
     p->out = out_new(&(struct out_config){
@@ -332,6 +340,7 @@ build_ui(struct program *p)
         .recorder = p->recorder,
         .graphics = c->graphics,
         .cell_ms = c->cell_seconds * 1000,
+        .no_commands = c->demo || c->question != NULL,
     });
     p->chain = sink_chain_new();
     sink_chain_add(p->chain, &recorder_sink, p->recorder);
@@ -396,12 +405,22 @@ on_signal(void *ctx, int signo)
 {
     struct program *p = ctx;
 
-    if (signo == SIGINT && p->oneshot != NULL) {
+    p->interrupted = true;
+    if (signo == SIGINT && p->oneshot != NULL && !p->waiting) {
         oneshot_cancel(p->oneshot);
         return;
     }
     p->ended_by = signo;
     loop_stop(p->loop);
+}
+
+static bool
+is_ignored(int signo)
+{
+    struct sigaction action;
+
+    return sigaction(signo, NULL, &action) == 0 &&
+           action.sa_handler == SIG_IGN;
 }
 
 static int
@@ -410,6 +429,9 @@ watch_signals(struct program *p, struct error *err)
     static const int SIGNALS[] = {SIGTERM, SIGHUP, SIGINT};
 
     for (size_t i = 0; i < sizeof(SIGNALS) / sizeof(SIGNALS[0]); i++) {
+        /* As nohup left it, or a shell that began us in the background. */
+        if (SIGNALS[i] != SIGTERM && is_ignored(SIGNALS[i]))
+            continue;
         p->signals[i] = loop_add_signal(p->loop, SIGNALS[i], on_signal, p, err);
         if (p->signals[i] == NULL)
             return -1;
@@ -464,6 +486,25 @@ start(struct program *p, bool unicode, struct error *err)
     if (p->config.demo || !is_interactive(&p->config))
         return start_oneshot(p, err);
     return start_repl(p, err);
+}
+
+static void
+on_written(void *ctx)
+{
+    struct program *p = ctx;
+
+    loop_stop(p->loop);
+}
+
+/* Off the terminal the reader may take as long as he likes; signals end it. */
+static void
+wait_for_reader(struct program *p)
+{
+    if (p->tty != NULL || p->interrupted || out_queued(p->out) == 0)
+        return;
+    p->waiting = true;
+    out_on_written(p->out, on_written, p);
+    loop_run(p->loop);
 }
 
 static int
@@ -525,6 +566,7 @@ run(struct program *p, int argc, char **argv, bool unicode)
         return report(&err, unicode);
     }
     loop_run(p->loop);
+    wait_for_reader(p);
     status = exit_status(p);
     take_down(p);
     memset(p, 0, sizeof(*p));
@@ -541,6 +583,8 @@ main(int argc, char **argv)
     open_standard_descriptors();
     close_memory();
     signal(SIGPIPE, SIG_IGN);
+    /* So that a file that grows too large is an error that can be told. */
+    signal(SIGXFSZ, SIG_IGN);
     unicode = set_locale();
     config_init(&program.config);
     status = run(&program, argc, argv, unicode);

@@ -31,6 +31,24 @@ WARN_UNUSED int io_write_all(int fd, const void *data, size_t len,
 WARN_UNUSED int io_replace(const char *path, const void *data, size_t len,
                            mode_t mode, struct error *err);
 
+/* A file that is written under a name only when it is whole. */
+struct io_new {
+    int fd;          /* owned; for reading and writing */
+    char *path;      /* owned */
+    char *temporary; /* owned; NULL: it has no name yet, or has its own */
+};
+
+/* Begins one, mode 0600. Errors: ERR_IO, also when path is there already. */
+WARN_UNUSED int io_new_open(struct io_new *f, const char *path,
+                            struct error *err);
+
+/* Gives it its name, never that of a file that is there. Errors: ERR_IO. */
+WARN_UNUSED int io_new_keep(struct io_new *f, struct error *err);
+
+/* Closes it; without io_new_keep nothing is left. Accepts what io_new_open left
+   behind when it failed, and what was closed. */
+void io_new_close(struct io_new *f);
+
 /* Makes path and its parents, mode 0700 for what is new. Errors: ERR_IO. */
 WARN_UNUSED int io_make_dirs(const char *path, struct error *err);
 

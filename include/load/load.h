@@ -39,7 +39,8 @@ typedef void (*load_fn)(void *ctx, const struct load_result *result,
 /*
  * Begins. variable: NULL for one made from the file name. Errors at once:
  * ERR_DATA (missing, unreadable, a directory, not a regular file, empty),
- * ERR_USAGE (variable is no identifier, a keyword, or another file's).
+ * ERR_USAGE (variable is no identifier, a keyword, a name that code relies on,
+ * or another file's).
  */
 WARN_UNUSED struct load *load_start(struct sandbox *sb, const char *path,
                                     const char *variable, int64_t timeout_ms,
@@ -53,5 +54,12 @@ void load_add_variable(struct sbuf *sb, const char *file_name);
 
 /* An ASCII identifier that is no keyword. */
 bool load_is_variable(const char *name);
+
+/* A name that code relies on: a builtin, a usual module, or one that Python
+   keeps for itself. */
+bool load_is_taken(const char *name);
+
+/* Bytes of a file name before its ending; ".csv.gz" is one ending. */
+size_t load_stem_len(const char *file_name);
 
 #endif

@@ -2,9 +2,9 @@
 /*
  * Everything the program writes to a person goes through here. On a terminal
  * there is one channel, /dev/tty opened anew and non-blocking, with a bounded
- * queue that the loop drains; elsewhere two, stdout and stderr, written at
- * once, and no escape byte ever. Untrusted bytes are sanitised here and nowhere
- * else; sequences come from term/seq only.
+ * queue that the loop drains; elsewhere two, stdout and stderr, written at once
+ * as far as the reader takes it, and no escape byte ever. Untrusted bytes are
+ * sanitised here and nowhere else; sequences come from term/seq only.
  */
 #ifndef TERM_OUT_H
 #define TERM_OUT_H
@@ -27,19 +27,23 @@ enum out_channel {
 };
 
 struct out_config {
-    struct loop *loop; /* borrowed; needed when terminal */
-    int main_fd;       /* borrowed */
-    int side_fd;       /* borrowed; ignored when terminal */
-    bool terminal;     /* main_fd is a non-blocking descriptor of a terminal */
-    bool sequences;    /* false for TERM=dumb: no sequence at all, not even
-                          colour */
-    bool colour;       /* false with NO_COLOR */
-    bool unicode;      /* the locale is UTF-8; else ASCII marks are used */
+    /* Borrowed; needed when terminal. Elsewhere, without one, writing waits for
+       the reader and nothing else goes on meanwhile. */
+    struct loop *loop;
+    int main_fd;    /* borrowed */
+    int side_fd;    /* borrowed; ignored when terminal */
+    bool terminal;  /* main_fd is a non-blocking descriptor of a terminal */
+    bool sequences; /* false for TERM=dumb: no sequence at all, not even
+                       colour */
+    bool colour;    /* false with NO_COLOR */
+    bool unicode;   /* the locale is UTF-8; else ASCII marks are used */
 };
 
 struct out *out_new(const struct out_config *config);
 
-/* Writes what is queued (waiting for the terminal at most a second), frees. */
+/* Writes what is queued, waiting for a terminal at most a second and for any
+   other reader a moment; frees. Whoever wants to wait for a slow reader
+   does so in the loop: out_on_written. */
 void out_free(struct out *out);
 
 bool out_is_terminal(const struct out *out);
@@ -94,7 +98,8 @@ struct out_stream {
        its beginning are shifted too. */
     bool wrap;
 
-    /* Longest line in columns, then "...[+N bytes]"; 0: 10,000. */
+    /* Longest line in columns, then "...[+N bytes]"; 0: 10,000, and no limit
+       for the model's text on the main channel off a terminal. */
     size_t max_columns;
 
     /* Owned by term/out. */
@@ -160,6 +165,10 @@ void out_status(struct out *out, const char *text);
 #define OUT_QUEUE_LOW (64u << 10)
 size_t out_queued(const struct out *out);
 void out_on_low(struct out *out, void (*fn)(void *ctx), void *ctx);
+
+/* Calls fn once, from the loop, when nothing waits for the reader any more:
+   all is written, behind a place that is not filled, or dropped. */
+void out_on_written(struct out *out, void (*fn)(void *ctx), void *ctx);
 
 /* True when the reader is gone (EPIPE, EIO): everything is dropped since. */
 bool out_is_gone(const struct out *out);

@@ -6,6 +6,7 @@
 #ifndef UI_COMMAND_H
 #define UI_COMMAND_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/cleanup.h"
@@ -58,6 +59,10 @@ void command_free_words(char **words, size_t n_words);
 
 /* Adds a word so that command_split reads it back. */
 void command_add_quoted(struct sbuf *sb, const char *word);
+
+/* Whether command_add_quoted adds it as it stands; and the same in quotes. */
+bool command_is_bare(const char *word);
+void command_add_in_quotes(struct sbuf *sb, const char *word);
 
 /* A CMD_WAIT command has ended. err may be NULL. */
 void command_done(struct app *app, const struct error *err);

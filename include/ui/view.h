@@ -29,6 +29,7 @@ struct view_config {
     const struct recorder *recorder; /* borrowed */
     const char *graphics;            /* "auto", "sixel" or "none"; borrowed */
     int64_t cell_ms;                 /* limit of a cell, for the live line */
+    bool no_commands;                /* none can be typed, so none is named */
 };
 
 struct view *view_new(const struct view_config *config);

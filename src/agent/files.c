@@ -46,8 +46,7 @@ agent_files_fini(struct agent *a)
 {
     free_found(a);
     free(a->seen);
-    if (a->copy_fd >= 0)
-        close(a->copy_fd);
+    close_fd(&a->copy_fd);
 }
 
 void
@@ -61,21 +60,14 @@ agent_keep_outcome(struct agent *a, const struct sandbox_outcome *o)
     a->outcome.reason = xstrdup(o->reason);
 }
 
-/* The texts were made by agent_keep_outcome. */
-static void
-free_text(const char *s)
-{
-    free((void *)(uintptr_t)s);
-}
-
 void
 agent_free_outcome(struct agent *a)
 {
-    free_text(a->outcome.error_name);
-    free_text(a->outcome.error_value);
-    free_text(a->outcome.traceback);
-    free_text(a->outcome.hint);
-    free_text(a->outcome.reason);
+    free_const(a->outcome.error_name);
+    free_const(a->outcome.error_value);
+    free_const(a->outcome.traceback);
+    free_const(a->outcome.hint);
+    free_const(a->outcome.reason);
     memset(&a->outcome, 0, sizeof(a->outcome));
 }
 
@@ -160,8 +152,7 @@ on_copied(void *ctx, enum sandbox_end end, const struct error *err)
         f->refused = xstrdup(err != NULL ? err->msg : "it is gone");
         emit_file(a, f, -1);
     }
-    close(a->copy_fd);
-    a->copy_fd = -1;
+    close_fd(&a->copy_fd);
     a->at_found++;
     copy_next(a);
 }

@@ -40,13 +40,7 @@ agent_tools(void)
 const char *
 agent_system_prompt(void)
 {
-    /* The embedded bytes have no zero behind them; the copy lives as long as
-       the program, since the prompt is fixed. */
-    static char *prompt;
-
-    if (prompt == NULL)
-        prompt = xstrndup((const char *)prompt_system_md, prompt_system_md_len);
-    return prompt;
+    return (const char *)prompt_system_md;
 }
 
 /* Tells what arrived instead of an object, as the service's guide does. */

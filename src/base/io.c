@@ -21,6 +21,7 @@
 #include "base/error.h"
 #include "base/paths.h"
 #include "base/sbuf.h"
+#include "base/str.h"
 
 #define CHUNK_BYTES (16 * 1024)
 #define COPY_CHUNK_BYTES (256 * 1024)
@@ -196,23 +197,152 @@ io_replace(const char *path, const void *data, size_t len, mode_t mode,
     return 0;
 }
 
+/* --- new files --- */
+
+/* A file without a name, which goes away unless it is given one. */
+static int
+open_unnamed(const char *dir)
+{
+    AUTO_CLOSE int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    char link[64];
+
+    if (fd < 0) {
+        return -1;
+    }
+    /* It could not be given one. */
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    if (access(link, F_OK) < 0) {
+        return -1;
+    }
+    return take_fd(&fd);
+}
+
+int
+io_new_open(struct io_new *f, const char *path, struct error *err)
+{
+    AUTO_FREE char *dir = paths_dir(path);
+    AUTO_FREE char *temporary = NULL;
+    struct stat st;
+
+    *f = (struct io_new){.fd = -1};
+    if (lstat(path, &st) == 0) {
+        return err_set(err, ERR_IO, "%s is there already; name another file",
+                       path);
+    }
+    if (str_ends(path, "/")) {
+        errno = ENOTDIR;
+        return err_set_errno(err, ERR_IO, "%s", path);
+    }
+    f->fd = open_unnamed(dir);
+    if (f->fd < 0) {
+        temporary = xasprintf("%s/" TEMPORARY_NAME, dir);
+        f->fd = mkostemp(temporary, O_CLOEXEC);
+        if (f->fd < 0) {
+            return err_set_errno(err, ERR_IO, "%s", path);
+        }
+        f->temporary = take_ptr(&temporary);
+    }
+    f->path = xstrdup(path);
+    return 0;
+}
+
+/* Where neither a rename that spares files nor a second name is possible, the
+   name is taken first by an empty file. */
+static int
+rename_over_own(const char *from, const char *to)
+{
+    AUTO_CLOSE int fd =
+        open(to, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+    int saved;
+
+    if (fd < 0) {
+        return -1;
+    }
+    if (rename(from, to) == 0) {
+        return 0;
+    }
+    saved = errno;
+    unlink(to);
+    errno = saved;
+    return -1;
+}
+
+static int
+rename_new(const char *from, const char *to)
+{
+    if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0) {
+        return 0;
+    }
+    if (errno != EINVAL && errno != ENOSYS) {
+        return -1;
+    }
+    if (link(from, to) == 0) {
+        unlink(from);
+        return 0;
+    }
+    if (errno != EPERM && errno != EOPNOTSUPP && errno != ENOSYS) {
+        return -1;
+    }
+    return rename_over_own(from, to);
+}
+
+int
+io_new_keep(struct io_new *f, struct error *err)
+{
+    char link[64];
+    int rc;
+
+    if (f->temporary) {
+        rc = rename_new(f->temporary, f->path);
+    } else {
+        snprintf(link, sizeof(link), "/proc/self/fd/%d", f->fd);
+        rc = linkat(AT_FDCWD, link, AT_FDCWD, f->path, AT_SYMLINK_FOLLOW);
+    }
+    if (rc < 0 && errno == EEXIST) {
+        return err_set(err, ERR_IO, "%s is there already; name another file",
+                       f->path);
+    }
+    if (rc < 0) {
+        return err_set_errno(err, ERR_IO, "%s", f->path);
+    }
+    free(f->temporary);
+    f->temporary = NULL;
+    return 0;
+}
+
+void
+io_new_close(struct io_new *f)
+{
+    if (f->temporary) {
+        unlink(f->temporary);
+    }
+    free(f->temporary);
+    free(f->path);
+    cleanup_close(&f->fd);
+    *f = (struct io_new){.fd = -1};
+}
+
 /* --- directories --- */
 
 static int
 make_dir(const char *path, struct error *err)
 {
     struct stat st;
+    int saved;
 
     if (mkdir(path, 0700) == 0) {
         return 0;
     }
+    saved = errno;
     /* Not only EEXIST: a file system that is read-only says EROFS first. */
     if (stat(path, &st) == 0) {
         if (S_ISDIR(st.st_mode)) {
             return 0;
         }
-        errno = ENOTDIR;
+        saved = ENOTDIR;
     }
+    errno = saved;
     return err_set_errno(err, ERR_IO, "making directory %s", path);
 }
 

@@ -142,8 +142,8 @@ use_env_key(struct config *c, struct secret *key, const char *name)
     c->key_source = xstrdup(name);
 }
 
-static void
-read_env(struct config *c)
+static int
+read_env(struct config *c, struct error *err)
 {
     struct secret *key = secret_take_env("ANTHROPIC_API_KEY");
     struct secret *token = secret_take_env("ANTHROPIC_AUTH_TOKEN");
@@ -155,10 +155,13 @@ read_env(struct config *c)
     } else if (token != NULL) {
         use_env_key(c, token, "ANTHROPIC_AUTH_TOKEN");
     }
-    if (!str_blank(url)) {
-        free(c->base_url);
-        c->base_url = xstrdup(url);
-    }
+    if (str_blank(url))
+        return 0;
+    if (config_check_address("ANTHROPIC_BASE_URL", url, err) < 0)
+        return -1;
+    free(c->base_url);
+    c->base_url = xstrdup(url);
+    return 0;
 }
 
 static const struct config_option *
@@ -316,7 +319,9 @@ config_read_rest(struct config *c, struct error *err)
 {
     int rc = read_file(c, err);
 
-    read_env(c);
+    /* Also after an error: the environment is wiped. */
+    if (read_env(c, rc == 0 ? err : NULL) < 0)
+        rc = -1;
     if (rc < 0 || c->overrides == NULL)
         return rc;
     for (size_t i = 0; i < config_n_keys; i++) {

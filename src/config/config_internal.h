@@ -5,6 +5,7 @@
 #ifndef CONFIG_CONFIG_INTERNAL_H
 #define CONFIG_CONFIG_INTERNAL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -46,6 +47,14 @@ extern const size_t config_n_options;
  */
 WARN_UNUSED int config_assign(struct config *c, const struct config_key *key,
                               const char *text, struct error *err);
+
+/* Text that messages do not repeat: it may be a key in the wrong place. */
+bool config_looks_secret(const char *text);
+
+/* An address without a user name or a password. Errors: ERR_CONFIG, beginning
+   with name and never repeating the address. */
+WARN_UNUSED int config_check_address(const char *name, const char *text,
+                                     struct error *err);
 
 /* The key of that name, or NULL. */
 const struct config_key *config_find_key(const char *name);

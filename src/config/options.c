@@ -61,6 +61,30 @@ config_find_key(const char *name)
     return NULL;
 }
 
+bool
+config_looks_secret(const char *text)
+{
+    size_t len = strlen(text);
+
+    return len > 40 || (len > 16 && strstr(text, "sk-") != NULL);
+}
+
+int
+config_check_address(const char *name, const char *text, struct error *err)
+{
+    const char *host = strstr(text, "://");
+    size_t len = 0;
+
+    host = host != NULL ? host + 3 : text;
+    len = strcspn(host, "/?#");
+    if (memchr(host, '@', len) != NULL)
+        return err_set(err, ERR_CONFIG,
+                       "%s: an address with a user name or a password in it; "
+                       "the key is the value of model.api_key",
+                       name);
+    return 0;
+}
+
 int
 config_assign(struct config *c, const struct config_key *key, const char *text,
               struct error *err)
@@ -74,6 +98,15 @@ config_assign(struct config *c, const struct config_key *key, const char *text,
         if (str_blank(text))
             return err_set(err, ERR_CONFIG, "%s: the value is empty",
                            key->name);
+        if (key->offset == FIELD(base_url) &&
+            config_check_address(key->name, text, err) < 0)
+            return -1;
+        if (key->values[0] != '\0' && !is_one_of(text, key->values) &&
+            config_looks_secret(text))
+            return err_set(err, ERR_CONFIG,
+                           "%s: the value, not repeated since it may be a "
+                           "secret, is not one of %s",
+                           key->name, key->values);
         if (key->values[0] != '\0' && !is_one_of(text, key->values))
             return err_set(err, ERR_CONFIG, "%s: '%s' is not one of %s",
                            key->name, text, key->values);
@@ -82,6 +115,11 @@ config_assign(struct config *c, const struct config_key *key, const char *text,
         return 0;
     }
     case CONFIG_INTEGER:
+        if (config_looks_secret(text))
+            return err_set(err, ERR_CONFIG,
+                           "%s: the value, not repeated since it may be a "
+                           "secret, is no number",
+                           key->name);
         if (str_to_int(text, key->min, key->max, field, err) < 0) {
             if (err != NULL)
                 err->code = ERR_CONFIG;

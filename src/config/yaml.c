@@ -80,8 +80,15 @@ unknown_key(const struct reader *r, const yaml_node_t *node, const char *name,
     char **names = known_names(is_section_name);
     const char *near =
         str_nearest(name, (const char *const *)names, config_n_keys);
+    const char *dot = strrchr(name, '.');
 
-    if (is_section_name && config_find_key(name) != NULL)
+    if (config_looks_secret(dot != NULL ? dot + 1 : name) ||
+        config_looks_secret(name))
+        err_set(err, ERR_CONFIG,
+                "unknown key, not repeated since it may be a secret; a key "
+                "for the Claude API is the value of 'api_key:' below "
+                "'model:'");
+    else if (is_section_name && config_find_key(name) != NULL)
         err_set(err, ERR_CONFIG, "unknown key '%s': write '%s:' below '%.*s:'",
                 name, strchr(name, '.') + 1, (int)strcspn(name, "."), name);
     else if (near != NULL)
@@ -190,6 +197,32 @@ read_root(struct reader *r, const yaml_node_t *root, struct error *err)
     return 0;
 }
 
+/* A second document would be settings that nobody sees are not read. */
+static int
+refuse_more(const struct reader *r, yaml_parser_t *parser, struct error *err)
+{
+    yaml_document_t doc;
+    const yaml_node_t *root = NULL;
+    size_t line = 0;
+    bool more = false;
+
+    if (!yaml_parser_load(parser, &doc))
+        return err_set(err, ERR_CONFIG, "%s:%zu:%zu: %s", r->where,
+                       parser->problem_mark.line + 1,
+                       parser->problem_mark.column + 1,
+                       parser->problem != NULL ? parser->problem : "not YAML");
+    root = yaml_document_get_root_node(&doc);
+    more = root != NULL;
+    line = doc.start_mark.line + 1;
+    yaml_document_delete(&doc);
+    if (more)
+        return err_set(err, ERR_CONFIG,
+                       "%s:%zu:1: a second document begins ('---'); one is "
+                       "read",
+                       r->where, line);
+    return 0;
+}
+
 int
 config_read_yaml(struct config *c, const char *where, const char *text,
                  size_t len, struct error *err)
@@ -212,6 +245,8 @@ config_read_yaml(struct config *c, const char *where, const char *text,
     rc = read_root(&r, yaml_document_get_root_node(&r.doc), err);
     free(r.seen);
     yaml_document_delete(&r.doc);
+    if (rc == 0)
+        rc = refuse_more(&r, &parser, err);
     yaml_parser_delete(&parser);
     return rc;
 }

@@ -105,6 +105,20 @@ open_data(const char *path, uint64_t *size_bytes, struct error *err)
     return take_fd(&fd);
 }
 
+/* The name that this file had inside when it was loaded first, or NULL. */
+static const char *
+find_first_name(const struct load *load)
+{
+    size_t n = 0;
+    const struct sandbox_loaded *list = sandbox_loaded(load->sb, &n);
+
+    for (size_t i = 0; i < n; i++) {
+        if (str_eq(list[i].path, load->path))
+            return list[i].name;
+    }
+    return NULL;
+}
+
 /* The loaded file that has this variable or name inside, or NULL. */
 static const struct sandbox_loaded *
 find_loaded(const struct sandbox *sb, const char *variable, const char *name)
@@ -133,6 +147,10 @@ choose_variable(struct load *load, const char *wanted, struct error *err)
         if (!load_is_variable(wanted))
             return err_set(err, ERR_USAGE,
                            "'%s' is no name for a variable in Python", wanted);
+        if (load_is_taken(wanted))
+            return err_set(err, ERR_USAGE,
+                           "'%s' is a name that code relies on; choose another",
+                           wanted);
         other = find_loaded(load->sb, wanted, NULL);
         if (other != NULL && !str_eq(other->path, load->path))
             return err_set(err, ERR_USAGE, "'%s' is the variable of %s already",
@@ -167,9 +185,7 @@ static int
 choose_name(struct load *load, struct error *err)
 {
     const char *base = paths_base(load->path);
-    const char *dot = strrchr(base, '.');
-    size_t stem =
-        dot != NULL && dot != base ? (size_t)(dot - base) : strlen(base);
+    size_t stem = load_stem_len(base);
 
     if (find_loaded(load->sb, NULL, base) == NULL) {
         load->name = xstrdup(base);
@@ -220,6 +236,7 @@ static void
 add_code(const struct load *load, struct sbuf *sb)
 {
     AUTO_SBUF struct sbuf spec = {0};
+    const char *link = find_first_name(load);
 
     sbuf_init(&spec, MAX_CODE_BYTES);
     sbuf_add_char(&spec, '{');
@@ -227,15 +244,19 @@ add_code(const struct load *load, struct sbuf *sb)
     sbuf_add_char(&spec, '"');
     add_hex(&spec, load->name, strlen(load->name));
     sbuf_add_char(&spec, '"');
+    json_add_key(&spec, "link");
+    sbuf_add_char(&spec, '"');
+    if (link != NULL)
+        add_hex(&spec, link, strlen(link));
+    sbuf_add_char(&spec, '"');
     json_add_member_str(&spec, "variable", load->variable);
     json_add_member_str(&spec, "marker", load->marker);
     sbuf_add_char(&spec, '}');
 
     sbuf_add(sb, load_snippet_py, load_snippet_py_len);
-    sbuf_add_str(sb, "\n_sandpiper_load(__import__('json').loads("
-                     "bytes.fromhex('");
+    sbuf_add_str(sb, "\n_sandpiper_load('");
     add_hex(sb, spec.data, spec.len);
-    sbuf_add_str(sb, "')))\ndel _sandpiper_load\n");
+    sbuf_add_str(sb, "')\ndel _sandpiper_load\n");
 }
 
 /* What the model learns with the next question: names, types and ranges. */
@@ -319,6 +340,7 @@ report_success(struct load *load, const struct cJSON *json)
     AUTO_FREE char *for_model = NULL;
     const char *how = json_string(json, "how");
     const char *setup = json_string(json, "setup");
+    const char *restore = json_string(json, "restore");
     struct event_load report = {
         .file = load->path,
         .variable = load->variable,
@@ -335,7 +357,8 @@ report_success(struct load *load, const struct cJSON *json)
         setup = "";
     for_model = describe_for_model(load, &report, setup);
     result.for_model = for_model;
-    sandbox_add_loaded(load->sb, load->path, load->name, load->variable, setup);
+    sandbox_add_loaded(load->sb, load->path, load->name, load->variable,
+                       restore != NULL ? restore : setup);
     finish(load, &result, NULL);
 }
 

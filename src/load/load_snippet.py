@@ -5,6 +5,14 @@
 
 
 def _sandpiper_load(spec):
+    # A cell may have given any of these names another meaning.
+    from builtins import (
+        EOFError, Exception, OSError, OverflowError, TypeError,
+        UnicodeDecodeError, ValueError, all, any, bool, bytes, dict,
+        enumerate, exec, float, format, getattr, globals, int, isinstance, len,
+        list, map, max, min, next, open, range, repr, set, str, sum, tuple,
+        type, zip)
+
     import csv
     import io
     import json
@@ -15,10 +23,17 @@ def _sandpiper_load(spec):
 
     import pandas as pd
 
+    if isinstance(spec, str):
+        spec = json.loads(bytes.fromhex(spec))
     name = os.fsdecode(bytes.fromhex(spec["name"]))
     path = "data/" + name
+    # The name below the workspace that is to lead to this file: the one that
+    # it had when it was loaded first.
+    link = os.fsdecode(bytes.fromhex(spec.get("link", "")))
     variable = spec["variable"]
     marker = spec["marker"]
+    packed_as = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zip": "zip",
+                 ".zst": "zstd"}
     iso_date = re.compile(r"\d{4}-\d{2}-\d{2}\Z")
     iso_time = re.compile(
         r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?\Z")
@@ -38,6 +53,78 @@ def _sandpiper_load(spec):
                 return None, "UTF-8"
         return "cp1252", "windows-1252 (guessed)"
 
+    def unpacked():
+        """The bytes of the file, whatever packs it."""
+        if packing == "gzip":
+            import gzip
+            return gzip.open(path)
+        if packing == "bzip2":
+            import bz2
+            return bz2.open(path)
+        if packing == "xz":
+            import lzma
+            return lzma.open(path)
+        if packing == "zip":
+            import zipfile
+            archive = zipfile.ZipFile(path)
+            names = archive.namelist()
+            if len(names) != 1:
+                raise ValueError("the archive holds %d files, not one"
+                                 % len(names))
+            return archive.open(names[0])
+        if packing == "zstd":
+            try:
+                import zstandard
+            except ImportError:
+                raise ValueError("to read .zst, Python needs the module "
+                                 "zstandard, which is not installed")
+            return zstandard.open(path)
+        return open(path, "rb")
+
+    def check_unpacked(head):
+        for magic, label, ending in (
+                (b"\x1f\x8b", "gzip", ".gz"), (b"BZh", "bzip2", ".bz2"),
+                (b"\xfd7zXZ\0", "xz", ".xz"), (b"PK\x03\x04", "zip", ".zip"),
+                (b"\x28\xb5\x2f\xfd", "zstd", ".zst")):
+            if not packing and head.startswith(magic) and b"\0" in head:
+                raise ValueError("the file is binary, not text; if it is "
+                                 "%s, its name must end in %s"
+                                 % (label, ending))
+
+    def records(stream, sep):
+        """Rows as pandas counts them, with the line that each ends in."""
+        reader = csv.reader(stream, delimiter=sep)
+        for row in reader:
+            if len(row) > 1 or row and row[0].strip():
+                yield reader.line_num, row
+
+    def find_surplus(text, sep):
+        """How many fields the first row has more than the header."""
+        try:
+            rows = records(io.StringIO(text, newline=""), sep)
+            header = next(rows, (0, []))[1]
+            first = next(rows, (0, header))[1]
+        except csv.Error:
+            return 0, 0
+        return len(header), max(len(first) - len(header), 0)
+
+    def check_surplus(width, sep, options):
+        """Refuses fields that belong to no column, unless all are empty."""
+        old = csv.field_size_limit(1 << 30)
+        try:
+            with io.TextIOWrapper(
+                    unpacked(), encoding=options.get("encoding", "utf-8"),
+                    errors="replace", newline="") as stream:
+                for line, row in records(stream, sep):
+                    if any(row[width:]):
+                        raise ValueError(
+                            "line %d: %d fields, but the header has %d"
+                            % (line, len(row), width))
+        except csv.Error as e:
+            raise ValueError(str(e))
+        finally:
+            csv.field_size_limit(old)
+
     def sniff_delimiter(text):
         lines = [line for line in text.splitlines() if line.strip()][:50]
         best, best_score = ",", (0, 0)
@@ -52,9 +139,10 @@ def _sandpiper_load(spec):
         return best
 
     def read_csv():
-        with open(path, "rb") as f:
+        with unpacked() as f:
             head = f.read(1 << 16)
             whole = not f.read(1)
+        check_unpacked(head)
         codec, label = sniff_encoding(head, whole)
         text = head.decode(codec or "utf-8", errors="replace")
         if not whole:
@@ -68,8 +156,23 @@ def _sandpiper_load(spec):
         if codec is not None:
             options["encoding"] = codec
 
+        width, surplus = find_surplus(text, sep)
+        if surplus:
+            # Else pandas makes an index of the first columns, and each name
+            # stands over the values of its neighbour.
+            options["index_col"] = False
+
         def attempt():
-            return pd.read_csv(path, **options)
+            if surplus:
+                check_surplus(width, sep, options)
+            with warnings.catch_warnings():
+                # It says so when it leaves out what is not empty; of more
+                # than one column it does not look.
+                if surplus < 2:
+                    warnings.filterwarnings(
+                        "error", "Length of header or names",
+                        pd.errors.ParserWarning)
+                return pd.read_csv(path, **options)
 
         try:
             frame = attempt()
@@ -85,6 +188,8 @@ def _sandpiper_load(spec):
                 frame[c] = pd.to_datetime(frame[c])
             options["parse_dates"] = [str(c) for c in dates]
         how = "%s, %s, header" % (label, delimiters[sep])
+        if packing:
+            how = "%s, %s" % (packing, how)
         return frame, how, call("read_csv", options)
 
     def is_iso(column):
@@ -111,7 +216,9 @@ def _sandpiper_load(spec):
         return "pd.%s(%r%s)" % (function, path, words)
 
     def read_any():
-        ending = os.path.splitext(name)[1].lower()
+        if packing and ending in (".parquet", ".xlsx", ".tar"):
+            raise ValueError("a packed %s file is not read: unpack it first"
+                             % ending)
         other = {
             ".parquet": ("read_parquet", {}, "Parquet"),
             ".json": ("read_json", {}, "JSON"),
@@ -123,6 +230,8 @@ def _sandpiper_load(spec):
             return read_csv()
         function, options, label = other
         frame = getattr(pd, function)(path, **options)
+        if packing:
+            label = "%s, %s" % (packing, label)
         return frame, label, call(function, options)
 
     def short(value, limit=40):
@@ -187,6 +296,23 @@ def _sandpiper_load(spec):
             "%s %s" % (short(k, 24), format(int(n), ","))
             for k, n in counts.head(4).items())
 
+    def link_code():
+        """Lets the plain name lead to this file, unless a cell took it."""
+        return ("def _sandpiper_link(name, target, new):\n"
+                "    import os\n"
+                "    if os.path.islink(name) or not os.path.lexists(name):\n"
+                "        if os.path.lexists(new):\n"
+                "            os.unlink(new)\n"
+                "        os.symlink(target, new)\n"
+                "        os.replace(new, name)\n"
+                "_sandpiper_link(%r, %r, '.sandpiper-link')\n"
+                "del _sandpiper_link" % (link, path))
+
+    stem, ending = os.path.splitext(name)
+    packing = packed_as.get(ending.lower(), "")
+    if packing:
+        ending = os.path.splitext(stem)[1]
+    ending = ending.lower()
     report = {}
     try:
         # Warnings of pandas, on mixed types and the like, would be printed.
@@ -202,11 +328,15 @@ def _sandpiper_load(spec):
                             "dtype": short(frame.dtypes.iloc[i]),
                             "missing": missing, "range": short(span, 200)})
         globals()["pd"] = pd
+        setup = "import pandas as pd\n%s = %s" % (variable, expression)
+        restore = setup
+        if link and link != name:
+            restore += "\n" + link_code()
+            exec(link_code(), {})
         globals()[variable] = frame
         report = {"rows": int(len(frame)), "cols": int(frame.shape[1]),
                   "how": how, "columns": columns,
-                  "setup": "import pandas as pd\n%s = %s" % (
-                      variable, expression)}
+                  "setup": setup, "restore": restore}
     except Exception as e:
         text = str(e).strip().split("\n")[0]
         if isinstance(e, pd.errors.EmptyDataError):

@@ -32,6 +32,9 @@
 /* Data columns that are kept at the left of what is left out. */
 #define KEEP_LEFT 2
 
+/* Two dashes alone are the mark around code. */
+#define MIN_RULE_WIDTH 3
+
 #define MAX_FOOTER_BYTES 256
 
 /* What the lines are drawn with. */
@@ -492,6 +495,8 @@ add_rule(struct layout *l)
         sbuf_add_str(l->out, begun ? l->glyphs->cross : "");
         add_dashes(l, 1 + l->ellipsis_width);
     }
+    for (size_t n = total_width(l); n < MIN_RULE_WIDTH; n++)
+        add_dashes(l, 1);
     sbuf_add_char(l->out, '\n');
 }
 
@@ -612,39 +617,47 @@ add_part(struct layout *l, struct sbuf *line, const char *between,
     sbuf_add_str(line, part);
 }
 
+/* How many of what: "15 of 98,214 rows", or all of them, "0 rows". */
 static void
 add_count(struct layout *l, struct sbuf *line, int64_t n_shown, int64_t n,
           const char *what)
 {
     AUTO_SBUF struct sbuf part = {0};
 
-    if (n_shown >= n)
-        return;
     sbuf_init(&part, MAX_FOOTER_BYTES);
-    str_add_grouped(&part, n_shown);
-    sbuf_add_str(&part, " of ");
+    if (n_shown < n) {
+        str_add_grouped(&part, n_shown);
+        sbuf_add_str(&part, " of ");
+    }
     str_add_grouped(&part, n);
-    sbuf_addf(&part, " %s", what);
+    sbuf_addf(&part, " %s%s", what, n == 1 && n_shown == n ? "" : "s");
     add_part(l, line, ", ", part.data);
 }
 
+/* Says what is left out, and what is not there at all. */
 static void
 add_footer(struct layout *l)
 {
     AUTO_SBUF struct sbuf line = {0};
     AUTO_SBUF struct sbuf part = {0};
     AUTO_SBUF struct sbuf between = {0};
-    size_t n_levels = l->t->n_index - l->first;
+    int64_t n_rows = (int64_t)l->n_rows;
+    int64_t n_all_rows = l->t->n_rows_total;
+    int64_t n_columns = (int64_t)(count_shown(l) - (l->t->n_index - l->first));
+    int64_t n_all_columns = l->t->n_cols_total;
+    bool no_columns = n_columns == 0 && n_all_columns <= 0;
+    bool left_out = n_rows < n_all_rows || n_columns < n_all_columns;
 
     sbuf_init(&line, MAX_FOOTER_BYTES);
     sbuf_init(&part, MAX_FOOTER_BYTES);
     sbuf_init(&between, MAX_FOOTER_BYTES);
-    add_count(l, &line, (int64_t)l->n_rows, l->t->n_rows_total, "rows");
-    add_count(l, &line, (int64_t)(count_shown(l) - n_levels),
-              l->t->n_cols_total, "columns");
+    if (n_rows < n_all_rows || n_rows == 0 || no_columns)
+        add_count(l, &line, n_rows, n_all_rows, "row");
+    if (n_columns < n_all_columns || no_columns)
+        add_count(l, &line, n_columns, n_all_columns, "column");
     if (line.len == 0)
         return;
-    if (l->options->address != NULL) {
+    if (left_out && l->options->address != NULL) {
         sbuf_addf(&part, ":save %s", l->options->address);
         sbuf_addf(&between, " %s ", l->glyphs->dot);
         add_part(l, &line, between.data, part.data);
@@ -680,12 +693,14 @@ table_render(const struct table *t, const struct table_options *options,
     choose_rows(&l);
     read_columns(&l);
     n_rows = l.n_rows;
-    if (l.first >= t->n_columns)
-        sbuf_addf(out, " (no columns)\n");
-    else if (choose_columns(&l))
-        add_table(&l);
-    else
-        add_vertical(&l);
+    /* An index without a row and a column is nothing; the footer says so. */
+    if (l.first < t->n_columns &&
+        (l.n_rows > 0 || t->n_columns > t->n_index || l.has_gap)) {
+        if (choose_columns(&l))
+            add_table(&l);
+        else
+            add_vertical(&l);
+    }
     add_footer(&l);
     free_layout(&l, n_rows);
 }

@@ -204,6 +204,7 @@ launch(struct local *l, const char *command, struct error *err)
         .command = command,
     };
 
+    local_env_mend(&l->env);
     local_files_check(&l->files, &l->env);
     files = xcalloc(l->files.n, sizeof(files[0]));
     for (size_t i = 0; i < l->files.n; i++)
@@ -247,6 +248,7 @@ local_start(struct local *l, enum local_purpose purpose)
     struct error err = {0};
 
     l->purpose = purpose;
+    l->silent_ms = 0;
     local_set_state(l, LOCAL_STARTING);
     sbuf_clear(&l->start_errors);
     free(take_ptr(&l->fatal));
@@ -387,8 +389,7 @@ kill_for_protocol(struct local *l, const char *why)
     if (l->state == LOCAL_RUNNING || l->state == LOCAL_INTERRUPTING) {
         AUTO_FREE char *reason =
             xasprintf("The interpreter was ended: %s. Variables and imports "
-                      "are gone; files in /workspace are kept. Re-create what "
-                      "you need.",
+                      "are gone; files in /workspace are kept.",
                       why);
 
         local_cell_kill(l, EVENT_DIED, reason);

@@ -21,8 +21,16 @@
 #include "sandbox/workspace_internal.h"
 
 #define WATCH_MS 200
-#define SECOND_SIGINT_MS 1000
+/* The next SIGINT, each after the one before. */
+#define SECOND_SIGINT_MS 200
+#define THIRD_SIGINT_MS 800
 #define GRACE_MS 3000
+/* The kernel cannot be broken off while it imports: a cell that it has not
+   taken yet is given up instead. It is ended only when a limit of the cell has
+   been reached and it has had this long to take it, or when it has been silent
+   for very long. */
+#define BEGIN_MS 5000
+#define MAX_SILENT_MS 30000
 #define DEATHS_MS 60000
 
 #define MAX_EVENTS 1000u
@@ -31,13 +39,13 @@
 #define MAX_REQUEST (8u << 20) /* a code of 1 MiB, escaped */
 #define MAX_INDEX 1000
 #define MAX_REASON 512u
+#define MAX_DROP_BYTES 64u
 #define USAGE_ENTRIES 10000u
 /* A cell that has written less is not why a disk is full. */
 #define DISK_SLACK_BYTES ((uint64_t)64 << 20)
 
 #define LOST_TEXT                                                              \
-    "Variables and imports are gone; files in /workspace are kept. "           \
-    "Re-create what you need."
+    "Variables and imports are gone; files in /workspace are kept."
 
 static const struct {
     int signal;
@@ -184,6 +192,13 @@ workspace_too_large(const struct local *l)
 }
 
 static void
+kill_leftovers(struct local *l)
+{
+    local_watchdog_kill_cell(l->child.child_pid, l->child.kernel_pid,
+                             l->cell.started_ticks);
+}
+
+static void
 handle_done(struct local *l, const struct cJSON *event)
 {
     const struct cJSON *error = json_get(event, "error");
@@ -207,7 +222,28 @@ handle_done(struct local *l, const struct cJSON *event)
     }
     l->n_deaths = 0;
     if (l->cell.stop != EVENT_OK)
-        local_watchdog_kill_group(l->child.child_pid, l->child.kernel_pid);
+        kill_leftovers(l);
+    local_set_state(l, LOCAL_IDLE);
+    report(l, SANDBOX_DONE, &outcome, NULL);
+}
+
+/* Ends a cell that the kernel has not taken. Should it do so at this moment,
+   the kernel itself breaks it off. */
+static void
+give_up(struct local *l)
+{
+    AUTO_SBUF struct sbuf request = {0};
+    struct sandbox_outcome outcome = {
+        .outcome = EVENT_INTERRUPTED,
+        .duration_ms = clock_now_ms() - l->cell.started_ms,
+    };
+
+    sbuf_init(&request, MAX_DROP_BYTES);
+    sbuf_addf(&request, "{\"op\":\"drop\",\"id\":%lld}\n",
+              (long long)l->cell.id);
+    local_link_send(l->link, request.data, request.len);
+    l->silent_ms += outcome.duration_ms;
+    set_reason(l, "Stopped before it began; variables are kept.");
     local_set_state(l, LOCAL_IDLE);
     report(l, SANDBOX_DONE, &outcome, NULL);
 }
@@ -263,6 +299,9 @@ handle_again(void *ctx)
 
     l->cell.again = NULL;
     local_bwrap_interrupt(&l->child);
+    if (++l->cell.n_sigints == 2)
+        l->cell.again =
+            loop_add_timer(l->loop, THIRD_SIGINT_MS, handle_again, l);
 }
 
 static void
@@ -273,32 +312,94 @@ handle_grace(void *ctx)
     l->cell.grace = NULL;
     local_enter(l);
     local_cell_kill(l, EVENT_KILLED,
-                    "The cell did not stop when asked, so the interpreter was "
-                    "ended. " LOST_TEXT);
+                    l->cell.begun
+                        ? "The cell did not stop when asked, so the "
+                          "interpreter was ended. " LOST_TEXT
+                        : "The interpreter did not take the cell, so it was "
+                          "ended. " LOST_TEXT);
     local_leave(l);
+}
+
+static void
+handle_give_up(void *ctx)
+{
+    struct local *l = ctx;
+
+    l->cell.grace = NULL;
+    local_enter(l);
+    give_up(l);
+    local_leave(l);
+}
+
+/* Asks a cell that runs. */
+static void
+interrupt(struct local *l)
+{
+    loop_timer_remove(l->cell.grace);
+    local_bwrap_interrupt(&l->child);
+    /* A crowd that spins leaves the interpreter no time to end the cell. */
+    if (local_watchdog_count(l->child.child_pid) >
+        (size_t)l->limits.processes / 2)
+        kill_leftovers(l);
+    l->cell.n_sigints = 1;
+    l->cell.again = loop_add_timer(l->loop, SECOND_SIGINT_MS, handle_again, l);
+    l->cell.grace = loop_add_timer(l->loop, GRACE_MS, handle_grace, l);
 }
 
 void
 local_cell_stop(struct local *l, enum event_outcome why)
 {
+    int64_t waited_ms = clock_now_ms() - l->cell.started_ms;
+    int64_t wait_ms = waited_ms < BEGIN_MS ? BEGIN_MS - waited_ms : 0;
+
     if (l->state != LOCAL_RUNNING)
         return;
     l->cell.stop = why;
     local_set_state(l, LOCAL_INTERRUPTING);
     loop_timer_remove(l->cell.timeout);
     l->cell.timeout = NULL;
-    local_bwrap_interrupt(&l->child);
-    l->cell.again = loop_add_timer(l->loop, SECOND_SIGINT_MS, handle_again, l);
-    l->cell.grace = loop_add_timer(l->loop, GRACE_MS, handle_grace, l);
+    if (l->cell.begun)
+        interrupt(l);
+    else if (why != EVENT_INTERRUPTED)
+        l->cell.grace = loop_add_timer(l->loop, wait_ms, handle_grace, l);
+    else
+        /* The caller is told from the loop. */
+        l->cell.grace = loop_add_timer(l->loop, 0,
+                                       l->silent_ms + waited_ms > MAX_SILENT_MS
+                                           ? handle_grace
+                                           : handle_give_up,
+                                       l);
 }
 
 static void
 handle_timeout(void *ctx)
 {
     struct local *l = ctx;
+    int64_t waited_ms = clock_now_ms() - l->cell.started_ms;
 
     l->cell.timeout = NULL;
-    local_cell_stop(l, EVENT_TIMEOUT);
+    if (l->cell.begun || waited_ms >= BEGIN_MS)
+        local_cell_stop(l, EVENT_TIMEOUT);
+    else
+        l->cell.timeout =
+            loop_add_timer(l->loop, BEGIN_MS - waited_ms, handle_timeout, l);
+}
+
+/* The time that the interpreter took before is not the cell's. */
+static void
+handle_begin(struct local *l)
+{
+    if (l->cell.begun)
+        return;
+    l->cell.begun = true;
+    l->silent_ms = 0;
+    if (l->state == LOCAL_INTERRUPTING) {
+        interrupt(l);
+    } else if (l->cell.timeout != NULL) {
+        loop_timer_remove(l->cell.timeout);
+        l->cell.timeout =
+            loop_add_timer(l->loop, l->cell.timeout_ms, handle_timeout, l);
+    }
 }
 
 static void
@@ -342,7 +443,8 @@ handle_watch(void *ctx)
 
     l->cell.watch = NULL;
     local_enter(l);
-    if (local_watchdog_memory(l->child.child_pid) > l->limits.memory_bytes) {
+    if (local_watchdog_over_memory(l->child.child_pid,
+                                   l->limits.memory_bytes)) {
         kill_for_memory(l);
         local_leave(l);
         return;
@@ -424,11 +526,16 @@ local_cell_event(struct local *l, const struct cJSON *event, size_t len)
 {
     const char *name = json_string(event, "ev");
 
+    /* Also what comes of a cell that was given up just when it began. */
     if (!l->cell_active || l->state == LOCAL_ENDING || name == NULL ||
         json_int(event, "id", -1) != l->cell.id)
         return false;
     if (strcmp(name, "done") == 0) {
         handle_done(l, event);
+        return true;
+    }
+    if (strcmp(name, "begin") == 0) {
+        handle_begin(l);
         return true;
     }
     if (!count_event(l, len))
@@ -490,6 +597,7 @@ local_cell_run(struct local *l, const struct sandbox_cell *cell,
     c->ctx = ctx;
     c->id = ++l->next_id;
     c->started_ms = clock_now_ms();
+    c->started_ticks = local_watchdog_now();
     c->timeout_ms = cell->timeout_ms < 0 ? l->limits.cell_ms : cell->timeout_ms;
     c->free_bytes = local_watchdog_free(l->env.workspace_fd, &reserve);
     l->cell_active = true;

@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "base/io.h"
 #include "base/loop.h"
+#include "base/str.h"
 #include "sandbox/local_probe_internal.h"
 
 /* In the directory of the data, since that one belongs to us alone. */
@@ -180,14 +181,19 @@ bool
 local_files_is_ours(const struct local_files *files,
                     const struct local_env *env, const char *name)
 {
-    AUTO_FREE char *target = xasprintf("data/%s", name);
-    char text[512];
+    char target[512];
     ssize_t n;
 
     if (find_file(files, name) == NULL)
         return false;
-    n = readlinkat(env->workspace_fd, name, text, sizeof(text));
-    return n == (ssize_t)strlen(target) && memcmp(text, target, (size_t)n) == 0;
+    n = readlinkat(env->workspace_fd, name, target, sizeof(target) - 1);
+    if (n < 0)
+        return false;
+    target[n] = '\0';
+    /* A file that was loaded again has another name below data, and the one
+       that it had leads there. */
+    return str_starts(target, "data/") &&
+           find_file(files, target + strlen("data/")) != NULL;
 }
 
 void

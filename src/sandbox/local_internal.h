@@ -48,7 +48,9 @@ struct local_cell {
     int64_t id;
     int64_t timeout_ms;
     int64_t started_ms;
+    uint64_t started_ticks;    /* as local_watchdog_now */
     int64_t ended_ms;          /* when the interpreter was lost */
+    bool begun;                /* the kernel has taken it */
     enum event_outcome stop;   /* why it was asked to stop; EVENT_OK: was not */
     enum event_outcome ending; /* how it ended, once it is LOCAL_ENDING */
     char *reason;              /* owned */
@@ -60,7 +62,8 @@ struct local_cell {
     bool flooded;        /* past a limit: the rest is dropped */
     uint64_t free_bytes; /* on the disk, when it began */
     struct loop_timer *timeout;
-    struct loop_timer *again; /* the second SIGINT */
+    struct loop_timer *again; /* the next SIGINT */
+    unsigned n_sigints;
     struct loop_timer *grace; /* then SIGKILL */
     struct loop_timer *watch;
 };
@@ -110,6 +113,7 @@ struct local {
     bool cell_active;
     struct local_cell cell;
     int64_t next_id;
+    int64_t silent_ms; /* spent on cells that it did not take, in a row */
 
     int depth; /* of calls from the loop */
     bool dead; /* closed within one */

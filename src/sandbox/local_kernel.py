@@ -73,11 +73,13 @@ class State:
         self.armed = self.pending = self.interrupted = False
         self.signal_time = 0.0
         self.in_cell = self.silent = False
+        self.dropped = set()
         self.limits = dict(LIMITS)
         self.figure = {}
         self.nonce = ""
         self.mark = self.id = self.n = self.index = 0
         self.events = self.figures = self.sent_bytes = 0
+        self.hidden = 0
         self.flooded = False
         self.steps = []
         self.sources = {}
@@ -555,13 +557,21 @@ def remember_source(linecache, name, source):
 
 def op_exec(request):
     start = time.monotonic()
+    S.pending = False
     S.id = request.get("id")
+    # From here on an interrupt counts. What is dropped before is seen here,
+    # and what is dropped later is interrupted by the reader.
+    S.in_cell = True
+    if S.id in S.dropped:
+        S.dropped.discard(S.id)
+        S.in_cell = False
+        return
+    emit({"ev": "begin", "id": S.id}, mark=False)
     S.silent = bool(request.get("silent"))
     cell = request.get("cell")
     S.n = cell if type(cell) is int else S.n + 1
-    S.index = S.events = S.figures = S.sent_bytes = 0
-    S.flooded = S.interrupted = S.pending = False
-    S.in_cell = True
+    S.index = S.events = S.figures = S.hidden = S.sent_bytes = 0
+    S.flooded = S.interrupted = False
     source = str(request.get("code", ""))
     filename = "<cell %d>" % S.n
     # At most 500 sources: tracebacks reach back only so far.
@@ -581,6 +591,8 @@ def op_exec(request):
         call_user(lambda: load_tools().close_figure("all"))
     # finish_cell ran code of the cell's (a __str__) as well.
     restore_process()
+    if S.hidden:
+        load_tools().note_hidden()
     done = {"ev": "done", "id": S.id, "m": 0, "status": status, "n": S.n,
             "ms": int((time.monotonic() - start) * 1000)}
     if described:
@@ -663,7 +675,18 @@ def next_request():
 
 # Start ---------------------------------------------------------------------
 
-def read_requests(read=os.read, put=S.requests.put, end=leave):
+DROP = b'{"op":"drop","id":'
+
+
+def drop(request_id, again=signal.pthread_kill):
+    """The client has given a request up before it saw it begin."""
+    S.dropped.add(request_id)
+    if S.in_cell and S.id == request_id:
+        again(S.main, signal.SIGINT)
+
+
+def read_requests(read=os.read, put=S.requests.put, end=leave, drop=drop,
+                  start=DROP, number=int):
     """The only reader of descriptor 3, in a thread of its own: when the
     client is gone the process ends at once, also while a cell runs. Names
     are bound early, out of the reach of cells."""
@@ -681,7 +704,12 @@ def read_requests(read=os.read, put=S.requests.put, end=leave):
             continue
         rest = parts.pop()
         for line in parts:
-            put(line)
+            if not line.startswith(start):
+                put(line)
+                continue
+            digits = line[18:-1]
+            if digits.isdigit():
+                drop(number(digits))
 
 
 def watch_signals(fd, read=os.read, sleep=time.sleep, now=time.monotonic,

@@ -287,8 +287,9 @@ def save_table(cell, index, path):
     if type_name(holder) in ("ref", "ReferenceType"):
         holder = holder()
     if holder is None:
-        raise KeyError("the table of cell %s, output %s is not kept any more;"
-                       " run the cell again" % (cell, index))
+        # Outputs are counted from 1 where people see them.
+        raise LookupError("the table of cell %s.%s is not kept any more"
+                          % (cell, index + 1))
     pd = modules.get("pandas")
     if isinstance(holder, getattr(pd, "Series", ())):
         name = "value" if holder.name is None else holder.name
@@ -423,12 +424,25 @@ def draw(fig):
     return buffer.getvalue()
 
 
+def is_one_too_many():
+    """Counts a chart or picture; True where it is past what a cell may
+    show."""
+    S.figures += 1
+    if S.figures <= S.limits["figures"]:
+        return False
+    S.hidden += 1
+    return True
+
+
+def note_hidden():
+    note("limit", "%s %s not shown: at most %d a cell." % (
+        plural(S.hidden, "more chart"), "was" if S.hidden == 1 else "were",
+        S.limits["figures"]))
+
+
 def figure_bundle(fig):
     """Bundle and meta of a figure; (None, None) where a note says why not."""
-    S.figures += 1
-    if S.figures > S.limits["figures"]:
-        note("limit", "Chart %d of this cell is not shown: at most %d."
-             % (S.figures, S.limits["figures"]))
+    if is_one_too_many():
         return None, None
     width, height = [int(v) for v in fig.get_size_inches() * fig.dpi]
     # Before drawing: the canvas alone could take all memory.
@@ -518,10 +532,7 @@ def image_bundle(obj):
     size = png_size(data)
     if size is None or not fits(size[0], size[1], len(data), "A picture"):
         return None
-    S.figures += 1
-    if S.figures > S.limits["figures"]:
-        note("limit", "Picture %d of this cell is not shown: at most %d."
-             % (S.figures, S.limits["figures"]))
+    if is_one_too_many():
         return None
     return {"image/png": png_text(data)}
 

@@ -206,6 +206,8 @@ report_list(void *ctx)
     l->task = NULL;
     l->list_done = NULL;
     if (l->has_env)
+        local_env_mend(&l->env);
+    if (l->has_env)
         rc = workspace_list(l->env.workspace_fd, is_ours, l, &found, &err);
     else
         rc = err_set(&err, ERR_SANDBOX, "there is no workspace yet");

@@ -35,6 +35,9 @@
 #define NEW_PREFIX "new-sandpiper-"
 #define RANDOM_CHARACTERS 6 /* of mkdtemp */
 
+#define WORKSPACE_MODE 0700
+#define DATA_MODE 0755
+
 /* Directories of killed programs: this old, and this many at a time. */
 #define STALE_SECONDS 60
 #define MAX_STALE 4
@@ -629,8 +632,8 @@ make_workspace(struct local_env *env, const char *configured, struct error *err)
     output = paths_join(env->workspace, "output");
     mount = paths_join(env->workspace, "data");
     /* The data stays ours: cells get it through a read-only mount. */
-    if (open_dir(env->workspace, 0700, &env->workspace_fd, err) < 0 ||
-        open_dir(env->data, 0755, &env->data_fd, err) < 0)
+    if (open_dir(env->workspace, WORKSPACE_MODE, &env->workspace_fd, err) < 0 ||
+        open_dir(env->data, DATA_MODE, &env->data_fd, err) < 0)
         return -1;
     if (mkdir(output, 0700) != 0 || mkdir(mount, 0700) != 0)
         return err_set_errno(err, ERR_SANDBOX, "%s", env->workspace);
@@ -638,6 +641,14 @@ make_workspace(struct local_env *env, const char *configured, struct error *err)
         give_away(env, output, err) < 0 || give_away(env, mount, err) < 0)
         return -1;
     return 0;
+}
+
+void
+local_env_mend(const struct local_env *env)
+{
+    if (fchmod(env->workspace_fd, WORKSPACE_MODE) != 0 ||
+        fchmod(env->data_fd, DATA_MODE) != 0)
+        LOG_WARN("the modes of the workspace cannot be set");
 }
 
 int

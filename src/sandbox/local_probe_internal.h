@@ -55,6 +55,10 @@ WARN_UNUSED int local_env_find(struct local_env *env,
                                const struct local_config *config,
                                struct error *err);
 
+/* Gives the directories their modes again, which cells may have changed: before
+   each start. */
+void local_env_mend(const struct local_env *env);
+
 /* Removes the directory too. */
 void local_env_fini(struct local_env *env);
 

@@ -12,13 +12,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 
 #define MAX_PROCESSES 1024u
+#define FIELDS_TO_START 20 /* of /proc/PID/stat, behind the name */
 #define MAX_LIST_BYTES 16384u
 #define MAX_STOP_ROUNDS 20
+#define MAX_SHARED 4u
+#define MAX_LOOKED_AT 16u
 #define MAX_RESERVE ((uint64_t)1 << 30)
 #define RESERVE_PART 20u /* of the file system: 5 % */
 
@@ -98,19 +102,76 @@ resident_bytes(pid_t pid)
     return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-uint64_t
-local_watchdog_memory(pid_t pid)
+/* Its share of the pages that it has in common with others. 0: that cannot be
+   read. */
+static uint64_t
+proportional_bytes(pid_t pid)
+{
+    char path[64];
+    char text[2048];
+    const char *line;
+
+    snprintf(path, sizeof(path), "/proc/%d/smaps_rollup", (int)pid);
+    if (read_small(path, text, sizeof(text)) == 0)
+        return 0;
+    line = strstr(text, "\nPss:");
+    return line != NULL ? (uint64_t)strtoull(line + 5, NULL, 10) * 1024 : 0;
+}
+
+size_t
+local_watchdog_count(pid_t pid)
 {
     struct tree t = {.pids = {pid}, .n = 1};
-    uint64_t total = 0;
 
     if (pid <= 1)
         return 0;
+    for (size_t i = 0; i < t.n; i++)
+        add_children(&t, t.pids[i]);
+    return t.n;
+}
+
+/* Which part of what the largest have in memory is theirs: a crowd that spins
+   leaves us too little time to look at each. */
+static double
+own_part(const struct tree *t, uint64_t resident[MAX_PROCESSES])
+{
+    double sum = 0;
+    double own = 0;
+
+    for (size_t looked = 0; looked < MAX_LOOKED_AT && looked < t->n; looked++) {
+        size_t largest = 0;
+        uint64_t share;
+
+        for (size_t i = 1; i < t->n; i++)
+            if (resident[i] > resident[largest])
+                largest = i;
+        share = proportional_bytes(t->pids[largest]);
+        sum += (double)resident[largest];
+        own += (double)(share > 0 ? share : resident[largest]);
+        resident[largest] = 0;
+    }
+    return sum > 0 ? own / sum : 1;
+}
+
+bool
+local_watchdog_over_memory(pid_t pid, uint64_t limit)
+{
+    struct tree t = {.pids = {pid}, .n = 1};
+    uint64_t resident[MAX_PROCESSES];
+    uint64_t sum = 0;
+
+    if (pid <= 1)
+        return false;
     for (size_t i = 0; i < t.n; i++) {
-        total += resident_bytes(t.pids[i]);
+        resident[i] = resident_bytes(t.pids[i]);
+        sum += resident[i];
         add_children(&t, t.pids[i]);
     }
-    return total;
+    /* What forked children share counts once, but that takes longer to read:
+       only where it may matter, and not for what is absurd. */
+    if (sum <= limit || sum / MAX_SHARED > limit)
+        return sum > limit;
+    return (double)sum * own_part(&t, resident) > (double)limit;
 }
 
 pid_t
@@ -123,16 +184,46 @@ local_watchdog_only_child(pid_t pid)
     return t.n == 1 ? t.pids[0] : 0;
 }
 
-/* Sends signo to all of the group below pid; how many they were. */
+uint64_t
+local_watchdog_now(void)
+{
+    struct timespec now = {0};
+    uint64_t per_second = (uint64_t)sysconf(_SC_CLK_TCK);
+
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (uint64_t)now.tv_sec * per_second +
+           (uint64_t)now.tv_nsec * per_second / 1000000000u;
+}
+
+/* When a process was started, as local_watchdog_now; 0: it is gone. */
+static uint64_t
+start_of(pid_t pid)
+{
+    char path[64];
+    char text[1024];
+    char *p;
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    read_small(path, text, sizeof(text));
+    /* The name in parentheses may hold anything. */
+    p = strrchr(text, ')');
+    for (int i = 0; p != NULL && i < FIELDS_TO_START; i++)
+        p = strchr(p + 1, ' ');
+    return p != NULL ? strtoull(p, NULL, 10) : 0;
+}
+
+/* Sends signo to all below pid that are of its group, or were started since;
+   how many they were. */
 static size_t
-signal_group(pid_t pid, pid_t spared, int signo)
+signal_all(pid_t pid, pid_t spared, uint64_t since, int signo)
 {
     struct tree t = {.pids = {pid}, .n = 1};
     size_t n = 0;
 
     for (size_t i = 0; i < t.n; i++) {
         add_children(&t, t.pids[i]);
-        if (i == 0 || t.pids[i] == spared || getpgid(t.pids[i]) != pid)
+        if (i == 0 || t.pids[i] == spared ||
+            (getpgid(t.pids[i]) != pid && start_of(t.pids[i]) < since))
             continue;
         if (kill(t.pids[i], signo) == 0)
             n++;
@@ -141,7 +232,7 @@ signal_group(pid_t pid, pid_t spared, int signo)
 }
 
 void
-local_watchdog_kill_group(pid_t pid, pid_t spared)
+local_watchdog_kill_cell(pid_t pid, pid_t spared, uint64_t since)
 {
     size_t last = 0;
 
@@ -150,14 +241,14 @@ local_watchdog_kill_group(pid_t pid, pid_t spared)
     /* Stopped first, until no new one appears: what forks faster than it is
        counted would otherwise outlive each round. */
     for (int i = 0; i < MAX_STOP_ROUNDS; i++) {
-        size_t n = signal_group(pid, spared, SIGSTOP);
+        size_t n = signal_all(pid, spared, since, SIGSTOP);
 
         if (n == last && i > 0)
             break;
         last = n;
     }
     if (last > 0)
-        signal_group(pid, spared, SIGKILL);
+        signal_all(pid, spared, since, SIGKILL);
 }
 
 uint64_t

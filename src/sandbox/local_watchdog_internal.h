@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * Readings that a running cell is measured by: memory over all processes of the
- * sandbox, and room on the file system of the workspace. Only reads; when to
- * read and what to do is the caller's.
+ * sandbox, and room on the file system of the workspace; and the end of what it
+ * leaves. When to read and what to do is the caller's.
  */
 #ifndef SANDBOX_LOCAL_WATCHDOG_INTERNAL_H
 #define SANDBOX_LOCAL_WATCHDOG_INTERNAL_H
@@ -11,15 +11,23 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Resident memory of pid and all that descend from it, at most 1,024
-   processes. */
-uint64_t local_watchdog_memory(pid_t pid);
+/* How many processes pid and all that descend from it are, at most 1,024. */
+size_t local_watchdog_count(pid_t pid);
+
+/* Whether pid and all that descend from it, at most 1,024 processes, have more
+   than limit bytes in memory. What they share counts once. */
+bool local_watchdog_over_memory(pid_t pid, uint64_t limit);
+
+/* The time in the unit in which the starts of processes are known. */
+uint64_t local_watchdog_now(void);
 
 /*
- * Ends what descends from pid and is in its process group, but for spared: what
- * a stopped cell has left running. Nothing when pid or spared is not above 1.
+ * Ends what a stopped cell has left running: what descends from pid and is in
+ * its process group or was started since then, but for spared. What earlier
+ * cells have put into sessions of their own is left alone. Nothing when pid or
+ * spared is not above 1.
  */
-void local_watchdog_kill_group(pid_t pid, pid_t spared);
+void local_watchdog_kill_cell(pid_t pid, pid_t spared, uint64_t since);
 
 /* The only child of pid; 0 when it has none or several. */
 pid_t local_watchdog_only_child(pid_t pid);

@@ -42,6 +42,8 @@ destroy(struct sandbox *sb)
     }
     free(sb->loaded);
     free(sb->idle_loss);
+    sbuf_fini(&sb->loaded_again.text);
+    sbuf_fini(&sb->not_loaded.text);
     free(sb);
 }
 
@@ -448,6 +450,7 @@ sandbox_new(struct loop *loop, struct sandbox_backend *backend,
     sb->backend = backend;
     sb->last = &sb->first;
     sb->restore_fd = -1;
+    sandbox_restore_init(sb);
     if (limits != NULL)
         sb->limits = *limits;
     if (sb->limits.cell_ms <= 0)

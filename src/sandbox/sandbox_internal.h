@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "base/sbuf.h"
 #include "sandbox/sandbox.h"
 
 struct loop_task;
@@ -49,6 +50,12 @@ struct sandbox_kept {
     char *strings[5];               /* owned */
 };
 
+/* Names for a sentence; those that are too many are counted. */
+struct sandbox_names {
+    struct sbuf text;
+    unsigned n_more;
+};
+
 struct sandbox {
     struct loop *loop;
     struct sandbox_backend *backend; /* owned */
@@ -71,6 +78,8 @@ struct sandbox {
     struct sandbox_op *restored_op; /* owned; told when it is done */
     struct sandbox_kept kept;
     char *idle_loss; /* owned; the next cell is told */
+    struct sandbox_names loaded_again;
+    struct sandbox_names not_loaded;
 
     struct sandbox_loaded *loaded; /* owned */
     size_t n_loaded;
@@ -107,6 +116,8 @@ void sandbox_restore_step(struct sandbox *sb);
 
 /* Ends it, done or not. */
 void sandbox_restore_end(struct sandbox *sb);
+
+void sandbox_restore_init(struct sandbox *sb);
 
 /* Releases what it holds, without telling anybody. */
 void sandbox_restore_fini(struct sandbox *sb);

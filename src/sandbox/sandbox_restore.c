@@ -8,12 +8,17 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
 
 #define LOG_MODULE "sandbox"
+
+#define MAX_NAMES_BYTES 512u
+#define MAX_REASON_BYTES 4096u
+#define MAX_ERROR_NAME 64u
 
 static void
 fini_kept(struct sandbox_kept *kept)
@@ -36,12 +41,145 @@ keep_outcome(struct sandbox *sb, const struct sandbox_outcome *outcome)
     k->outcome.reason = k->strings[4] = xstrdup(outcome->reason);
 }
 
+/* --- what came back, and what did not --- */
+
+void
+sandbox_restore_init(struct sandbox *sb)
+{
+    sbuf_init(&sb->loaded_again.text, MAX_NAMES_BYTES);
+    sbuf_init(&sb->not_loaded.text, MAX_NAMES_BYTES);
+}
+
+static void
+forget_names(struct sandbox *sb)
+{
+    sbuf_clear(&sb->loaded_again.text);
+    sbuf_clear(&sb->not_loaded.text);
+    sb->loaded_again.n_more = sb->not_loaded.n_more = 0;
+}
+
+static void
+add_name(struct sandbox_names *names, const char *name)
+{
+    struct sbuf *text = &names->text;
+
+    if (names->n_more > 0 || text->len + strlen(name) + 2 > MAX_NAMES_BYTES) {
+        names->n_more++;
+        return;
+    }
+    if (text->len > 0)
+        sbuf_add_str(text, ", ");
+    sbuf_add_str(text, name);
+}
+
+/* why: of our own words, since the sentence is shown as one of ours. */
+static void
+note_failure(struct sandbox *sb, const char *why)
+{
+    const struct sandbox_loaded *file = &sb->loaded[sb->restore_next];
+    AUTO_FREE char *text =
+        xasprintf("%s (%s: %s)", file->variable, file->name, why);
+
+    LOG_WARN("not loaded again: %s", text);
+    add_name(&sb->not_loaded, text);
+}
+
+/* All that have not been tried. */
+static void
+give_up_rest(struct sandbox *sb, const char *why)
+{
+    for (; sb->restore_next < sb->n_loaded; sb->restore_next++)
+        note_failure(sb, why);
+}
+
+/* What ends the interpreter once would do so again; and what was there before
+   is gone once more. */
+static void
+note_lost_again(struct sandbox *sb)
+{
+    forget_names(sb);
+    sb->restore_next = 0;
+    give_up_rest(sb, "the interpreter ended again");
+}
+
+static bool
+is_plain_name(const char *name)
+{
+    return name != NULL && name[0] != '\0' && strlen(name) <= MAX_ERROR_NAME &&
+           strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                        "0123456789_") == strlen(name);
+}
+
+static void
+note_failed_setup(struct sandbox *sb, const struct sandbox_outcome *outcome)
+{
+    const struct sandbox_loaded *file = &sb->loaded[sb->restore_next];
+    AUTO_FREE char *why = NULL;
+    struct stat st;
+
+    if (outcome->outcome == EVENT_INTERRUPTED)
+        note_failure(sb, "stopped");
+    else if (outcome->outcome == EVENT_TIMEOUT)
+        note_failure(sb, "it took too long");
+    else if (stat(file->path, &st) != 0)
+        note_failure(sb, "there is no such file");
+    else if (is_plain_name(outcome->error_name))
+        note_failure(sb, why = xasprintf("reading it ended with %s",
+                                         outcome->error_name));
+    else
+        note_failure(sb, "reading it failed");
+}
+
+static void
+add_names(struct sbuf *out, const char *what, const struct sandbox_names *names)
+{
+    if (names->text.len > 0) {
+        sbuf_addf(out, "%s%s: %s", out->len > 0 ? " " : "", what,
+                  names->text.data);
+        if (names->n_more > 0)
+            sbuf_addf(out, " and %u more", names->n_more);
+        sbuf_add_char(out, '.');
+    }
+}
+
+/* Adds to a reason (NULL: none yet) what has come back; the caller owns the
+   new one. */
+static char *
+complete_reason(struct sandbox *sb, const char *reason)
+{
+    AUTO_SBUF struct sbuf out = {0};
+
+    sbuf_init(&out, MAX_REASON_BYTES);
+    sbuf_add_str(&out, reason != NULL ? reason : "");
+    add_names(&out, "Loaded again", &sb->loaded_again);
+    add_names(&out, "Could not be loaded again", &sb->not_loaded);
+    return sbuf_take(&out);
+}
+
 void
 sandbox_restore_end(struct sandbox *sb)
 {
     struct sandbox_op *op = take_ptr(&sb->restored_op);
     struct sandbox_kept kept = sb->kept;
 
+    if (sb->restore_next < sb->n_loaded)
+        note_lost_again(sb);
+    /* It will be tried again before the next cell. */
+    if (op == NULL && sb->state == SANDBOX_NEW)
+        forget_names(sb);
+    if (op != NULL) {
+        char *reason = complete_reason(sb, kept.strings[4]);
+
+        free(kept.strings[4]);
+        kept.outcome.reason = kept.strings[4] = reason;
+    } else if (sb->idle_loss != NULL || sb->not_loaded.text.len > 0) {
+        AUTO_FREE char *before = take_ptr(&sb->idle_loss);
+
+        sb->idle_loss = complete_reason(
+            sb, before != NULL
+                    ? before
+                    : "Before this cell, the interpreter was started anew.");
+    }
     close_fd(&sb->restore_fd);
     sb->restoring = false;
     if (sb->state == SANDBOX_BUSY)
@@ -84,13 +222,14 @@ handle_setup(void *ctx, enum sandbox_end end,
     struct sandbox *sb = ctx;
 
     if (end == SANDBOX_DONE && outcome->outcome != EVENT_OK)
-        LOG_WARN("%s could not be loaded again",
-                 sb->loaded[sb->restore_next].name);
-    sb->restore_next++;
+        note_failed_setup(sb, outcome);
+    else if (end == SANDBOX_DONE)
+        add_name(&sb->loaded_again, sb->loaded[sb->restore_next].variable);
+    else
+        note_lost_again(sb);
+    if (sb->restore_next < sb->n_loaded)
+        sb->restore_next++;
     sb->restore_put_done = false;
-    /* What ends the interpreter once would do so again. */
-    if (end != SANDBOX_DONE)
-        sb->restore_next = sb->n_loaded;
     if (end == SANDBOX_LOST) {
         LOG_WARN("lost while loading again: %s", err->msg);
         sb->state = SANDBOX_NEW;
@@ -164,6 +303,7 @@ sandbox_restore_begin(struct sandbox *sb, struct sandbox_op *op,
     if (op != NULL)
         keep_outcome(sb, outcome);
     sb->restored_op = op;
+    forget_names(sb);
     sb->restore_needed = false;
     sb->restoring = true;
     sb->restore_next = 0;

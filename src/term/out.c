@@ -24,7 +24,9 @@
 
 #define MAX_WORDS_BYTES (4u << 20)
 
+/* A terminal must be left as it was found. */
 #define EXIT_LIMIT_MS 1000
+#define PLAIN_EXIT_LIMIT_MS 50
 
 struct out {
     struct out_config config;
@@ -34,12 +36,14 @@ struct out {
     struct out_queue queue;
     void (*on_low)(void *ctx);
     void *on_low_ctx;
+    void (*on_written)(void *ctx);
+    void *on_written_ctx;
 
     bool mid_line; /* something stands on the line of the cursor */
 
     char *status; /* owned; NULL: none */
     bool status_drawn;
-    struct loop_task *task; /* end of the round: status and prompt, on_low */
+    struct loop_task *task; /* end of the round: status, prompt and calls */
 
     void (*before)(void *ctx);
     void (*after)(void *ctx);
@@ -186,6 +190,17 @@ show_prompt(struct out *out)
 }
 
 static void
+call_on_written(struct out *out)
+{
+    void (*fn)(void *ctx) = out->on_written;
+
+    if (fn == NULL || out_queue_is_waiting(&out->queue))
+        return;
+    out->on_written = NULL;
+    fn(out->on_written_ctx);
+}
+
+static void
 on_round(void *ctx)
 {
     struct out *out = ctx;
@@ -196,19 +211,23 @@ on_round(void *ctx)
         draw_status(out);
     if (out_queue_take_low(&out->queue) && out->on_low != NULL)
         out->on_low(out->on_low_ctx);
+    call_on_written(out);
 }
 
 static void
 schedule(struct out *out)
 {
-    if (out->config.terminal && out->task == NULL)
+    if (out->config.loop != NULL && out->task == NULL)
         out->task = loop_defer(out->config.loop, on_round, out);
 }
 
 static void
 on_low_due(void *ctx)
 {
-    schedule(ctx);
+    struct out *out = ctx;
+
+    if (out->on_low != NULL || out->on_written != NULL)
+        schedule(out);
 }
 
 /* Before everything that is shown. */
@@ -245,10 +264,10 @@ out_new(const struct out_config *config)
         .loop = config->loop,
         .main_fd = config->main_fd,
         .side_fd = config->side_fd,
-        .terminal = config->terminal,
         .low_due = on_low_due,
         .ctx = out,
     };
+    out_queue_init(&out->queue, config->terminal, out_is_joined(out));
     sbuf_init(&out->margin, OUT_MAX_MARGIN_BYTES);
     return out;
 }
@@ -259,7 +278,8 @@ out_free(struct out *out)
     if (out == NULL)
         return;
     erase_status(out);
-    out_queue_fini(&out->queue, EXIT_LIMIT_MS);
+    out_queue_fini(&out->queue,
+                   out->config.terminal ? EXIT_LIMIT_MS : PLAIN_EXIT_LIMIT_MS);
     loop_task_remove(out->task);
     sbuf_fini(&out->margin);
     free(out->status);
@@ -396,6 +416,14 @@ out_seq(struct out *out, enum seq id)
 
 /* --- text from outside --- */
 
+/* What a script reads as the answer is the answer. */
+static bool
+is_whole(const struct out *out, const struct out_stream *s)
+{
+    return !out->config.terminal && s->channel == OUT_MAIN &&
+           s->context == SANITIZE_MODEL && s->max_columns == 0;
+}
+
 /* The margin as it is written; it must live while the sanitiser runs. */
 static struct out_look
 make_look(struct out *out, const struct out_stream *s)
@@ -417,6 +445,7 @@ make_look(struct out *out, const struct out_stream *s)
                              .wrap_columns = s->wrap && out->config.terminal
                                                  ? (size_t)out->columns
                                                  : 0,
+                             .whole_lines = is_whole(out, s),
                              .margin = &out->margin};
 }
 
@@ -620,6 +649,15 @@ out_on_low(struct out *out, void (*fn)(void *ctx), void *ctx)
 {
     out->on_low = fn;
     out->on_low_ctx = ctx;
+}
+
+void
+out_on_written(struct out *out, void (*fn)(void *ctx), void *ctx)
+{
+    assert(out->config.loop != NULL);
+    out->on_written = fn;
+    out->on_written_ctx = ctx;
+    schedule(out);
 }
 
 bool

@@ -36,6 +36,7 @@ struct out_look {
     bool colour;
     bool unicode;
     size_t wrap_columns;       /* 0: lines are not broken here */
+    bool whole_lines;          /* lines are never cut */
     const struct sbuf *margin; /* borrowed; before each line, with styles */
 };
 
@@ -46,14 +47,22 @@ struct out_look {
 void out_shape(struct out_stream *s, const struct out_look *look,
                const char *data, size_t len, struct sbuf *to);
 
+enum out_way {
+    OUT_AT_ONCE,    /* a file, or there is no loop that could go on */
+    OUT_POLLED,     /* in pieces that are taken without waiting */
+    OUT_NONBLOCKING /* the terminal */
+};
+
 /* Embedded; the first group is set by the owner, all else begins as zero. */
 struct out_queue {
-    struct loop *loop; /* borrowed */
+    struct loop *loop; /* borrowed; NULL: all is written at once */
     int main_fd;
     int side_fd;
-    bool terminal; /* main_fd waits for the loop; else all is written at once */
-    void (*low_due)(void *ctx); /* see out_queue_take_low; may be repeated */
+    void (*low_due)(void *ctx); /* low again, or empty; may be repeated */
     void *ctx;
+
+    enum out_way ways[OUT_SIDE + 1];
+    bool joined; /* both channels have the same reader */
 
     size_t n_queued; /* bytes */
     size_t n_holds;
@@ -62,9 +71,12 @@ struct out_queue {
     struct segment *first; /* owned */
     struct segment *last;  /* borrowed: from the list */
     unsigned last_place;
-    struct loop_fd *writer; /* NULL: nothing to write, or it has to wait */
+    bool full[OUT_SIDE + 1];               /* something waits for the reader */
+    struct loop_fd *writers[OUT_SIDE + 1]; /* NULL: nothing waits */
     bool was_high;
 };
+
+void out_queue_init(struct out_queue *q, bool terminal, bool joined);
 
 void out_queue_add(struct out_queue *q, enum out_channel ch, const char *data,
                    size_t len);
@@ -73,6 +85,9 @@ unsigned out_queue_hold(struct out_queue *q);
 /* data is copied. */
 void out_queue_fill(struct out_queue *q, unsigned place,
                     const struct sbuf *data, bool picture);
+
+/* Something is there that only the reader holds up. */
+bool out_queue_is_waiting(const struct out_queue *q);
 
 /* True once when the queue was high and is low again. */
 bool out_queue_take_low(struct out_queue *q);

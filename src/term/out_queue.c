@@ -5,9 +5,12 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -35,6 +38,40 @@ struct segment {
     size_t n_sent;
 };
 
+static int
+fd_of(const struct out_queue *q, enum out_channel ch)
+{
+    return ch == OUT_MAIN ? q->main_fd : q->side_fd;
+}
+
+/* Files take everything at once, and so does what fails. */
+static enum out_way
+find_way(int fd)
+{
+    int flags = fcntl(fd, F_GETFL);
+    struct stat st;
+
+    if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY || fstat(fd, &st) < 0)
+        return OUT_AT_ONCE;
+    if (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode) || isatty(fd))
+        return OUT_POLLED;
+    return OUT_AT_ONCE;
+}
+
+void
+out_queue_init(struct out_queue *q, bool terminal, bool joined)
+{
+    q->joined = joined;
+    for (int ch = OUT_MAIN; ch <= OUT_SIDE; ch++) {
+        if (terminal)
+            q->ways[ch] = OUT_NONBLOCKING;
+        else if (q->loop == NULL)
+            q->ways[ch] = OUT_AT_ONCE;
+        else
+            q->ways[ch] = find_way(fd_of(q, (enum out_channel)ch));
+    }
+}
+
 static struct segment *
 add_segment(struct out_queue *q, enum out_channel ch)
 {
@@ -50,15 +87,17 @@ add_segment(struct out_queue *q, enum out_channel ch)
     return seg;
 }
 
+/* before: the one before seg; NULL: seg is the first. */
 static void
-remove_first(struct out_queue *q)
+remove_segment(struct out_queue *q, struct segment *before, struct segment *seg)
 {
-    struct segment *seg = q->first;
-
     q->n_queued -= seg->data.len - seg->n_sent;
-    q->first = seg->next;
-    if (q->first == NULL)
-        q->last = NULL;
+    if (before != NULL)
+        before->next = seg->next;
+    else
+        q->first = seg->next;
+    if (q->last == seg)
+        q->last = before;
     sbuf_fini(&seg->data);
     free(seg);
 }
@@ -91,42 +130,60 @@ end_picture(struct out_queue *q, const struct segment *seg)
     (void)!write(q->main_fd, "\r\n", 2);
 }
 
-/* Writes of seg what the terminal takes. False: it takes no more now. */
+/*
+ * Whether a piece can be written without waiting. The descriptor was inherited:
+ * others who have it would be surprised if it did not block any more. A reader
+ * that is gone shows in the write.
+ */
+static bool
+is_ready(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLOUT};
+
+    return poll(&p, 1, 0) > 0;
+}
+
+/* Writes of seg what is taken without waiting. False: no more is taken now. */
 static bool
 send_segment(struct out_queue *q, struct segment *seg, size_t *budget)
 {
-    while (*budget > 0 && seg->n_sent < seg->data.len) {
+    bool polled = q->ways[seg->channel] == OUT_POLLED;
+    int fd = fd_of(q, seg->channel);
+
+    while (seg->n_sent < seg->data.len) {
         size_t n = seg->data.len - seg->n_sent;
         ssize_t rc;
 
-        rc = write(q->main_fd, seg->data.data + seg->n_sent,
-                   n < *budget ? n : *budget);
+        if (*budget == 0 || (polled && !is_ready(fd)))
+            return false;
+        if (polled && n > PIPE_BUF)
+            n = PIPE_BUF;
+        rc = write(fd, seg->data.data + seg->n_sent, n < *budget ? n : *budget);
         if (rc < 0 && errno == EINTR)
             continue;
         if (rc < 0 && errno == EAGAIN)
             return false;
         if (rc < 0) {
             end_picture(q, seg);
-            lose_channel(q, OUT_MAIN);
+            lose_channel(q, seg->channel);
             return true;
         }
         seg->n_sent += (size_t)rc;
         q->n_queued -= (size_t)rc;
         *budget -= (size_t)rc;
     }
-    return *budget > 0;
+    return true;
 }
 
-/* Where there is no terminal, all is written at once. */
 static void
 write_segment(struct out_queue *q, struct segment *seg)
 {
-    int fd = seg->channel == OUT_MAIN ? q->main_fd : q->side_fd;
     size_t n = seg->data.len - seg->n_sent;
 
     if (n == 0)
         return;
-    if (io_write_all(fd, seg->data.data + seg->n_sent, n, NULL) < 0) {
+    if (io_write_all(fd_of(q, seg->channel), seg->data.data + seg->n_sent, n,
+                     NULL) < 0) {
         lose_channel(q, seg->channel);
         return;
     }
@@ -134,24 +191,37 @@ write_segment(struct out_queue *q, struct segment *seg)
     q->n_queued -= n;
 }
 
-/* Writes the queue up to the first place. False: the terminal is full. */
-static bool
+/* Writes the queue up to the first place. A channel that is full keeps the
+   other one from being written only where both go to the same reader. */
+static void
 drain(struct out_queue *q, size_t budget)
 {
-    while (q->first != NULL && q->first->place == 0) {
-        struct segment *seg = q->first;
+    struct segment *before = NULL;
+    struct segment *seg = q->first;
 
-        if (!q->terminal)
-            write_segment(q, seg);
-        else if (!send_segment(q, seg, &budget))
-            return false;
-        remove_first(q);
+    memset(q->full, 0, sizeof(q->full));
+    while (seg != NULL && seg->place == 0) {
+        struct segment *next = seg->next;
+
+        if (!q->full[seg->channel]) {
+            if (q->ways[seg->channel] == OUT_AT_ONCE)
+                write_segment(q, seg);
+            else if (!send_segment(q, seg, &budget))
+                q->full[seg->channel] = true;
+        }
+        if (!q->full[seg->channel]) {
+            remove_segment(q, before, seg);
+        } else if (q->joined) {
+            return;
+        } else {
+            before = seg;
+        }
+        seg = next;
     }
-    return true;
 }
 
-static bool
-is_sendable(const struct out_queue *q)
+bool
+out_queue_is_waiting(const struct out_queue *q)
 {
     return q->first != NULL && q->first->place == 0;
 }
@@ -162,6 +232,29 @@ is_low(const struct out_queue *q)
     return q->was_high && q->n_queued < OUT_QUEUE_LOW;
 }
 
+static void on_writable(void *ctx, int fd, unsigned events);
+
+/* Has the loop go on with what is full. */
+static void
+watch(struct out_queue *q)
+{
+    for (int i = OUT_MAIN; i <= OUT_SIDE; i++) {
+        enum out_channel ch = (enum out_channel)i;
+
+        if (q->full[ch] && q->loop != NULL && q->writers[ch] == NULL) {
+            q->writers[ch] =
+                loop_add_fd(q->loop, fd_of(q, ch), LOOP_WRITE, on_writable, q);
+        } else if (!q->full[ch]) {
+            /* A handle that asks for nothing would still report a hang-up,
+               over and over. */
+            loop_fd_remove(q->writers[ch]);
+            q->writers[ch] = NULL;
+        }
+    }
+    if (is_low(q) || !out_queue_is_waiting(q))
+        q->low_due(q->ctx);
+}
+
 static void
 on_writable(void *ctx, int fd, unsigned events)
 {
@@ -170,14 +263,7 @@ on_writable(void *ctx, int fd, unsigned events)
     (void)fd;
     (void)events;
     drain(q, MAX_ROUND_BYTES);
-    if (!is_sendable(q)) {
-        /* A handle that asks for nothing would still report a hang-up, over
-           and over. */
-        loop_fd_remove(q->writer);
-        q->writer = NULL;
-    }
-    if (is_low(q))
-        q->low_due(q->ctx);
+    watch(q);
 }
 
 /* After every change of the queue. */
@@ -186,15 +272,11 @@ kick(struct out_queue *q)
 {
     if (q->n_queued >= OUT_QUEUE_HIGH)
         q->was_high = true;
-    if (!q->terminal) {
-        drain(q, 0);
-        return;
-    }
-    if (q->writer == NULL && is_sendable(q))
-        q->writer =
-            loop_add_fd(q->loop, q->main_fd, LOOP_WRITE, on_writable, q);
-    if (is_low(q))
-        q->low_due(q->ctx);
+    if (q->ways[OUT_MAIN] == OUT_NONBLOCKING)
+        q->full[OUT_MAIN] = out_queue_is_waiting(q);
+    else
+        drain(q, MAX_ROUND_BYTES);
+    watch(q);
 }
 
 void
@@ -268,16 +350,22 @@ out_queue_flush(struct out_queue *q, int limit_ms)
 {
     int64_t end_ms = clock_now_ms() + limit_ms;
 
-    while (!drain(q, SIZE_MAX)) {
-        struct pollfd p = {.fd = q->main_fd, .events = POLLOUT};
-        int64_t left_ms = end_ms - clock_now_ms();
+    for (;;) {
+        struct pollfd p[2] = {{.fd = -1}, {.fd = -1}};
+        int64_t left_ms;
 
-        if (left_ms <= 0)
+        drain(q, SIZE_MAX);
+        left_ms = end_ms - clock_now_ms();
+        if ((!q->full[OUT_MAIN] && !q->full[OUT_SIDE]) || left_ms <= 0)
             break;
-        (void)!poll(&p, 1, (int)left_ms);
+        for (int ch = OUT_MAIN; ch <= OUT_SIDE; ch++) {
+            if (q->full[ch])
+                p[ch] = (struct pollfd){.fd = fd_of(q, (enum out_channel)ch),
+                                        .events = POLLOUT};
+        }
+        (void)!poll(p, 2, (int)left_ms);
     }
-    if (is_low(q))
-        q->low_due(q->ctx);
+    watch(q);
 }
 
 void
@@ -288,7 +376,9 @@ out_queue_fini(struct out_queue *q, int limit_ms)
     out_queue_flush(q, limit_ms);
     end_picture(q, q->first);
     while (q->first != NULL)
-        remove_first(q);
-    loop_fd_remove(q->writer);
-    q->writer = NULL;
+        remove_segment(q, NULL, q->first);
+    for (int ch = OUT_MAIN; ch <= OUT_SIDE; ch++) {
+        loop_fd_remove(q->writers[ch]);
+        q->writers[ch] = NULL;
+    }
 }

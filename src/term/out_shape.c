@@ -4,6 +4,7 @@
 #endif
 
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/array.h"
@@ -126,6 +127,9 @@ margin_columns(const struct out_stream *s)
     return s->margin != NULL ? utf8_width(s->margin, strlen(s->margin)) : 0;
 }
 
+static void add_char(struct out_stream *s, const struct out_look *look,
+                     const char *c, size_t n, struct sbuf *to);
+
 /* Goes on below, as a line of its own: with the margin, and with the colour
    that was on. */
 static void
@@ -139,7 +143,9 @@ break_line(struct out_stream *s, const struct out_look *look, struct sbuf *to)
     s->column = margin_columns(s);
     s->in_word = false;
     s->n_blanks = 0;
-    s->deciding = s->shift_marks;
+    /* Where there is no room to move a mark, doing so would break it again. */
+    s->deciding =
+        s->shift_marks && look->wrap_columns >= s->column + MIN_WRAP_COLUMNS;
     s->n_held = 0;
 }
 
@@ -155,41 +161,51 @@ add_shaped(struct out_stream *s, const struct out_look *look, const char *c,
     utf8_decode(c, n, &cp, &ok);
     width = cp == '\t' ? TAB_COLUMNS - s->column % TAB_COLUMNS
                        : (size_t)utf8_cp_width(cp);
-    if (s->n_cut_bytes == 0 && s->line_columns + width <= max_columns(s)) {
-        if (look->wrap_columns > 0 && s->column + width > look->wrap_columns) {
-            /* A blank at the edge is the break; nothing else is lost. */
-            if (is_space(cp))
-                return;
-            break_line(s, look, to);
-        }
-        s->column += width;
-        s->line_columns += width;
-        sbuf_add(to, c, n);
+    if (s->n_cut_bytes > 0 ||
+        (!look->whole_lines && s->line_columns + width > max_columns(s))) {
+        if (s->n_cut_bytes == 0 && look->colour)
+            seq_add(to, SEQ_SGR_RESET);
+        s->n_cut_bytes += n;
         return;
     }
-    if (s->n_cut_bytes == 0 && look->colour)
-        seq_add(to, SEQ_SGR_RESET);
-    s->n_cut_bytes += n;
+    if (look->wrap_columns > 0 && s->column + width > look->wrap_columns &&
+        s->column > margin_columns(s)) {
+        /* A blank at the edge is the break; nothing else is lost. */
+        if (is_space(cp))
+            return;
+        break_line(s, look, to);
+        if (s->deciding) {
+            add_char(s, look, c, n, to);
+            return;
+        }
+    }
+    s->column += width;
+    s->line_columns += width;
+    sbuf_add(to, c, n);
 }
 
 static void
 decide(struct out_stream *s, const struct out_look *look, bool shift,
        struct sbuf *to)
 {
+    char held[sizeof(s->held)];
+    size_t n_held = s->n_held;
     size_t i = 0;
 
+    /* The line may break in here, and there be something to decide again. */
+    memcpy(held, s->held, n_held);
+    s->n_held = 0;
     s->deciding = false;
     if (shift)
         add_shaped(s, look, " ", 1, to);
-    while (i < s->n_held) {
+    while (i < n_held) {
         uint32_t cp;
         bool ok;
-        size_t n = utf8_decode(s->held + i, s->n_held - i, &cp, &ok);
+        size_t n = utf8_decode(held + i, n_held - i, &cp, &ok);
 
-        add_shaped(s, look, s->held + i, n, to);
+        add_char(s, look, held + i, n, to);
         i += n;
     }
-    s->n_held = 0;
 }
 
 /* The margin is there, or about to be written. */
@@ -215,13 +231,30 @@ begin_line(struct out_stream *s, const struct out_look *look, struct sbuf *to)
     sbuf_add(to, look->margin->data, look->margin->len);
 }
 
+/* What stands for the rest of a line that was too long. */
+static void
+add_cut(struct out_stream *s, const struct out_look *look, struct sbuf *to)
+{
+    char text[48];
+    size_t width =
+        (size_t)snprintf(text, sizeof(text), "...[+%zu bytes]", s->n_cut_bytes);
+
+    if (look->wrap_columns > 0 && s->column + width > look->wrap_columns &&
+        s->column > margin_columns(s)) {
+        s->sgr[0] = '\0';
+        break_line(s, look, to);
+        s->deciding = false;
+    }
+    sbuf_add(to, text, width);
+}
+
 static void
 end_line(struct out_stream *s, const struct out_look *look, struct sbuf *to)
 {
     if (s->deciding)
         decide(s, look, false, to);
     if (s->n_cut_bytes > 0)
-        sbuf_addf(to, "...[+%zu bytes]", s->n_cut_bytes);
+        add_cut(s, look, to);
     if (look->colour && style_sgr(s->style)[0] != '0')
         seq_add(to, SEQ_SGR_RESET);
     sbuf_add_char(to, '\n');
@@ -265,6 +298,17 @@ word_columns(const char *data, size_t len, size_t limit)
     return width;
 }
 
+/* Writes the blanks that wait, as far as there is room for them. */
+static void
+put_blanks(struct out_stream *s, const struct out_look *look, struct sbuf *to)
+{
+    size_t n = s->n_blanks;
+
+    s->n_blanks = 0;
+    for (; n > 0; n--)
+        add_shaped(s, look, " ", 1, to);
+}
+
 /* Before a word: it begins the next line when it does not fit into this one
    and fits there. Otherwise the blanks before it are written now. */
 static void
@@ -273,20 +317,18 @@ place_word(struct out_stream *s, const struct out_look *look, const char *data,
 {
     size_t room = look->wrap_columns;
     size_t start = margin_columns(s);
-    size_t n = s->n_blanks;
 
-    s->n_blanks = 0;
     if (room > start + MIN_WRAP_COLUMNS && s->n_cut_bytes == 0 &&
         s->column > start) {
         size_t width = word_columns(data, len, room);
 
-        if (s->column + n + width > room && start + width <= room) {
+        if (width > 0 && s->column + s->n_blanks + width > room &&
+            start + width <= room) {
             break_line(s, look, to);
             return;
         }
     }
-    for (; n > 0; n--)
-        add_shaped(s, look, " ", 1, to);
+    put_blanks(s, look, to);
 }
 
 static void
@@ -340,6 +382,8 @@ out_shape(struct out_stream *s, const struct out_look *look, const char *data,
         if (data[i] == '\033') {
             n = out_seq_len(data + i, len - i);
             begin_line(s, look, to);
+            /* A blank has the colour of its place. */
+            put_blanks(s, look, to);
             /* What colours the rest of a line that is cut has no use. */
             if (s->n_cut_bytes == 0)
                 sbuf_add(to, data + i, n);
@@ -360,8 +404,8 @@ out_shape(struct out_stream *s, const struct out_look *look, const char *data,
                 if (!s->in_word)
                     place_word(s, look, data + i, len - i, to);
             }
-            s->in_word = !is_space(cp);
             add_char(s, look, data + i, n, to);
+            s->in_word = !is_space(cp);
         }
         i += n;
     }

@@ -292,7 +292,7 @@ app_new(const struct app_config *config)
     struct app *app = xcalloc(1, sizeof(*app));
 
     app->config = *config;
-    app->save.fd = -1;
+    app->save.file.fd = -1;
     sandbox_on_progress(config->sandbox, on_progress, app);
     return app;
 }
@@ -308,10 +308,8 @@ app_free(struct app *app)
         free(app->files[i].path);
     }
     free(app->files);
-    free(app->save.path);
+    io_new_close(&app->save.file);
     free(app->save.name);
-    AUTO_CLOSE int fd = take_fd(&app->save.fd);
-    (void)fd;
     free(app);
 }
 

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/io.h"
 #include "ui/app.h"
 #include "ui/command.h"
 
@@ -28,11 +29,10 @@ struct app_file {
 
 /* ":save" of a table, while it runs. */
 struct app_save {
-    char *path; /* owned; where it goes */
-    char *name; /* owned; inside the workspace */
-    int fd;     /* owned; -1: none */
+    struct io_new file; /* where it goes */
+    char *name;         /* owned; inside the workspace */
     struct error err;
-    struct sandbox_op *op; /* borrowed */
+    struct sandbox_op *op; /* borrowed: what can be cancelled */
 };
 
 enum app_state { APP_IDLE, APP_COMMAND, APP_LOADING, APP_ASKING };

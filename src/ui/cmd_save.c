@@ -47,21 +47,6 @@ choose_path(const char *wanted, const char *name)
     return xstrdup(wanted);
 }
 
-/* Creates it; never writes over a file that is there. */
-static int
-create_file(const char *path, struct error *err)
-{
-    int fd =
-        open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-
-    if (fd < 0 && errno == EEXIST)
-        return err_set(err, ERR_IO, "%s is there already; name another file",
-                       path);
-    if (fd < 0)
-        return err_set_errno(err, ERR_IO, "%s", path);
-    return fd;
-}
-
 static void
 tell_saved(struct app *app, const char *path, int fd)
 {
@@ -86,7 +71,7 @@ save_chart(struct app *app, const struct recorder_output *out,
 {
     AUTO_FREE char *path = NULL;
     AUTO_CLOSE int from = -1;
-    AUTO_CLOSE int to = -1;
+    struct io_new to;
     off_t copied = 0;
 
     if (out->path == NULL) {
@@ -100,15 +85,21 @@ save_chart(struct app *app, const struct recorder_output *out,
         return CMD_ERROR;
     }
     path = choose_path(wanted, paths_base(out->path));
-    to = create_file(path, err);
-    if (to < 0)
-        return CMD_ERROR;
-    if (io_copy(from, to, MAX_CHART_BYTES, &copied, err) < 0) {
-        unlink(path);
-        error_prepend(err, "%s", path);
+    if (io_new_open(&to, path, err) < 0) {
+        io_new_close(&to);
         return CMD_ERROR;
     }
-    tell_saved(app, path, to);
+    if (io_copy(from, to.fd, MAX_CHART_BYTES, &copied, err) < 0) {
+        error_prepend(err, "%s", path);
+        io_new_close(&to);
+        return CMD_ERROR;
+    }
+    if (io_new_keep(&to, err) < 0) {
+        io_new_close(&to);
+        return CMD_ERROR;
+    }
+    tell_saved(app, path, to.fd);
+    io_new_close(&to);
     return CMD_OK;
 }
 
@@ -120,18 +111,13 @@ end_save(struct app *app)
 {
     struct app_save *save = &app->save;
     struct error err = save->err;
-    bool failed = err.code != ERR_NONE;
+    bool failed = err.code != ERR_NONE || io_new_keep(&save->file, &err) < 0;
 
     view_status(app->config.view, NULL);
-    if (failed)
-        unlink(save->path);
-    else
-        tell_saved(app, save->path, save->fd);
-    close(save->fd);
-    save->fd = -1;
-    free(save->path);
+    if (!failed)
+        tell_saved(app, save->file.path, save->file.fd);
+    io_new_close(&save->file);
     free(save->name);
-    save->path = NULL;
     save->name = NULL;
     memset(&save->err, 0, sizeof(save->err));
     command_done(app, failed ? &err : NULL);
@@ -163,7 +149,7 @@ on_nothing_note(void *ctx, const char *kind, const char *text)
 }
 
 /* Runs code silently; done is called at its end. */
-static void
+static struct sandbox_op *
 run_silently(struct app *app, const char *code,
              void (*done)(void *ctx, enum sandbox_end end,
                           const struct sandbox_outcome *outcome,
@@ -176,7 +162,7 @@ run_silently(struct app *app, const char *code,
         .on_done = done,
     };
 
-    app->save.op = sandbox_run_cell(
+    return sandbox_run_cell(
         app->config.sandbox,
         &(struct sandbox_cell){
             .code = code,
@@ -196,25 +182,37 @@ on_removed(void *ctx, enum sandbox_end end,
     (void)end;
     (void)outcome;
     (void)err;
-    app->save.op = NULL;
     end_save(app);
 }
 
-/* The copy inside is not wanted any more, whether it was fetched or not. */
+/* The copy inside is not wanted any more, whether it is whole or not: the next
+   cell would be said to have left it. This part is not cancelled. Code that
+   runs for the program says "from" itself, since cells may have given every
+   other name another meaning. */
+static void
+remove_copy(struct app *app)
+{
+    AUTO_SBUF struct sbuf code = {0};
+
+    sbuf_init(&code, MAX_CODE_BYTES);
+    sbuf_addf(&code,
+              "from os import unlink as _sandpiper\n"
+              "try:\n    _sandpiper('/workspace/%s')\n"
+              "finally:\n    del _sandpiper\n",
+              app->save.name);
+    (void)run_silently(app, code.data, on_removed);
+}
+
 static void
 on_fetched(void *ctx, enum sandbox_end end, const struct error *err)
 {
     struct app *app = ctx;
-    AUTO_SBUF struct sbuf code = {0};
 
     (void)end;
     app->save.op = NULL;
     if (err != NULL)
         app->save.err = *err;
-    sbuf_init(&code, MAX_CODE_BYTES);
-    sbuf_addf(&code, "__import__('os').unlink('/workspace/%s')",
-              app->save.name);
-    run_silently(app, code.data, on_removed);
+    remove_copy(app);
 }
 
 static void
@@ -237,10 +235,10 @@ on_written(void *ctx, enum sandbox_end end,
                                                 : "the interpreter is new");
     }
     if (save->err.code != ERR_NONE) {
-        end_save(app);
+        remove_copy(app);
         return;
     }
-    save->op = sandbox_get(app->config.sandbox, save->name, save->fd, 0,
+    save->op = sandbox_get(app->config.sandbox, save->name, save->file.fd, 0,
                            MAX_TABLE_BYTES, on_fetched, app);
 }
 
@@ -251,23 +249,24 @@ save_table(struct app *app, int cell, int index, const char *wanted,
     struct app_save *save = &app->save;
     AUTO_SBUF struct sbuf code = {0};
     AUTO_FREE char *name = NULL;
+    AUTO_FREE char *path = NULL;
 
     name = index == 0 ? xasprintf("cell-%d.csv", cell)
                       : xasprintf("cell-%d.%d.csv", cell, index + 1);
-    save->path = choose_path(wanted, name);
-    save->fd = create_file(save->path, err);
-    if (save->fd < 0) {
-        free(save->path);
-        save->path = NULL;
+    path = choose_path(wanted, name);
+    if (io_new_open(&save->file, path, err) < 0) {
+        io_new_close(&save->file);
         return CMD_ERROR;
     }
     save->name = xasprintf("sandpiper-save-%d.%d.csv", cell, index);
     sbuf_init(&code, MAX_CODE_BYTES);
     sbuf_addf(&code,
-              "__import__('sandpiper').save_table(%d, %d, '/workspace/%s')",
+              "from sandpiper import save_table as _sandpiper\n"
+              "try:\n    _sandpiper(%d, %d, '/workspace/%s')\n"
+              "finally:\n    del _sandpiper\n",
               cell, index, save->name);
     view_status(app->config.view, "saving");
-    run_silently(app, code.data, on_written);
+    save->op = run_silently(app, code.data, on_written);
     return CMD_WAIT;
 }
 

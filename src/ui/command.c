@@ -152,8 +152,8 @@ command_free_words(char **words, size_t n_words)
 }
 
 /* Characters that a word may hold without quotes. */
-static bool
-is_bare(const char *word)
+bool
+command_is_bare(const char *word)
 {
     if (word[0] == '\0' || word[0] == '~')
         return false;
@@ -168,10 +168,15 @@ is_bare(const char *word)
 void
 command_add_quoted(struct sbuf *sb, const char *word)
 {
-    if (is_bare(word)) {
+    if (command_is_bare(word))
         sbuf_add_str(sb, word);
-        return;
-    }
+    else
+        command_add_in_quotes(sb, word);
+}
+
+void
+command_add_in_quotes(struct sbuf *sb, const char *word)
+{
     sbuf_add_char(sb, '"');
     for (const char *p = word; *p != '\0'; p++) {
         if (iscntrl((unsigned char)*p)) {

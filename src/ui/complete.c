@@ -57,27 +57,41 @@ complete_cell(const struct recorder *recorder, const char *word,
     }
 }
 
-/* Adds dir + name, quoted so that it is read back; a directory ends in "/". */
+/* Puts quotes around paths so that they are read back. When one needs them all
+   get them: what they have in common could not be put into the line. */
+static void
+quote_paths(struct lineedit_candidates *out)
+{
+    bool bare = true;
+
+    for (size_t i = 0; i < out->n_words; i++) {
+        const char *text = out->words[i];
+
+        bare &= command_is_bare(str_starts(text, "~/") ? text + 2 : text);
+    }
+    for (size_t i = 0; i < out->n_words && !bare; i++) {
+        AUTO_FREE char *text = out->words[i];
+        /* A tilde must stay outside quotes. */
+        size_t tilde = str_starts(text, "~/") ? 2 : 0;
+        struct sbuf word;
+
+        sbuf_init(&word, MAX_WORD_BYTES);
+        sbuf_add(&word, text, tilde);
+        command_add_in_quotes(&word, text + tilde);
+        out->words[i] = sbuf_take(&word);
+    }
+}
+
+/* Adds dir + name; a directory ends in "/". */
 static void
 add_path(const char *shown_dir, const char *dir, const char *name,
          struct lineedit_candidates *out)
 {
-    AUTO_SBUF struct sbuf word = {0};
     AUTO_FREE char *full = paths_join(dir, name);
-    AUTO_FREE char *text = NULL;
     struct stat st;
     bool is_dir = stat(full, &st) == 0 && S_ISDIR(st.st_mode);
 
-    text = xasprintf("%s%s%s", shown_dir, name, is_dir ? "/" : "");
-    sbuf_init(&word, MAX_WORD_BYTES);
-    /* A tilde must stay outside quotes. */
-    if (str_starts(text, "~/")) {
-        sbuf_add_str(&word, "~/");
-        command_add_quoted(&word, text + 2);
-    } else {
-        command_add_quoted(&word, text);
-    }
-    add_candidate(out, sbuf_take(&word));
+    add_candidate(out, xasprintf("%s%s%s", shown_dir, name, is_dir ? "/" : ""));
 }
 
 /* word: what was typed, without its quotes. */
@@ -104,6 +118,7 @@ complete_path(const char *word, struct lineedit_candidates *out)
             add_path(shown_dir, dir, e->d_name, out);
     }
     closedir(d);
+    quote_paths(out);
 }
 
 /* Where the last word of a line begins: behind a blank that is neither quoted

@@ -33,6 +33,10 @@ lineedit_ahead_add(struct lineedit_ahead *ahead, const struct input_unit *unit)
 {
     struct lineedit_typed *last = ahead->last;
 
+    /* Ctrl-D ends the session at an empty prompt: whoever typed it before there
+       was one meant something else. */
+    if (unit->kind == INPUT_KEYS && unit->len == 1 && unit->data[0] == 0x04)
+        return;
     if (unit->len > MAX_AHEAD_BYTES - ahead->n_bytes) {
         LOG_WARN("typed ahead: %zu bytes are too many", unit->len);
         return;

@@ -29,6 +29,7 @@
 
 #define MAX_LINE_BYTES (4u << 20)
 #define READ_BYTES 65536
+#define BOM "\xEF\xBB\xBF"
 #define PROBE_MS 300
 
 struct oneshot {
@@ -104,7 +105,15 @@ on_stdin(void *ctx, int fd, unsigned events)
         return;
     loop_fd_remove(o->in_fd);
     o->in_fd = NULL;
-    if (n <= 0)
+    if (n < 0) {
+        struct error err = {0};
+
+        error_fill_errno(&err, ERR_IO, "standard input");
+        view_error(o->config.view, &err);
+        end(o, app_exit_status(&err));
+        return;
+    }
+    if (n == 0)
         o->at_eof = true;
     else
         sbuf_add(&o->input, buf, (size_t)n);
@@ -119,6 +128,8 @@ take_line(struct oneshot *o, char **line, struct error *err)
     const char *lf =
         o->input.len > 0 ? memchr(o->input.data, '\n', o->input.len) : NULL;
     size_t len = lf != NULL ? (size_t)(lf - o->input.data) : o->input.len;
+    size_t start = 0;
+    size_t stop = 0;
     struct sbuf text;
 
     if (lf == NULL && !sbuf_ok(&o->input)) {
@@ -131,8 +142,15 @@ take_line(struct oneshot *o, char **line, struct error *err)
     o->line++;
     if (len > 0 && memchr(o->input.data, '\0', len) != NULL)
         return err_set(err, ERR_USAGE, "the line has a NUL byte");
+    /* As editors elsewhere write: a mark at the start, CR LF at the ends. */
+    if (o->line == 1 && len >= strlen(BOM) &&
+        memcmp(o->input.data, BOM, strlen(BOM)) == 0)
+        start = strlen(BOM);
+    stop = len;
+    if (stop > start && o->input.data[stop - 1] == '\r')
+        stop--;
     sbuf_init(&text, MAX_LINE_BYTES * 3);
-    utf8_add_repaired(&text, o->input.data, len);
+    utf8_add_repaired(&text, o->input.data + start, stop - start);
     sbuf_drop(&o->input, lf != NULL ? len + 1 : len);
     *line = sbuf_take(&text);
     return 1;

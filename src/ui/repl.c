@@ -29,16 +29,18 @@
 
 #define PROMPT "> "
 #define PROBE_MS 300
+#define SLOW_MS 1000
 #define PROBE_SSH_MS 1000
 
 struct repl {
     struct app *app; /* borrowed */
     struct app_config config;
-    struct lineedit *le; /* owned */
-    char *history_path;  /* owned; or NULL */
-    size_t n_loaded;     /* of the files of the command line */
-    char *waiting;       /* owned; a line typed while those were loading */
-    bool told_sandbox;   /* why no cell can run has been said */
+    struct lineedit *le;     /* owned */
+    char *history_path;      /* owned; or NULL */
+    size_t n_loaded;         /* of the files of the command line */
+    struct loop_timer *slow; /* until a file of the command line is slow */
+    char *waiting;           /* owned; a line typed while those were loading */
+    bool told_sandbox;       /* why no cell can run has been said */
     bool leaving;
     int status;
 };
@@ -55,6 +57,25 @@ submit(struct repl *r, const char *line)
     app_submit(r->app, line);
 }
 
+/* The prompt is there already, so that nothing else shows that it is busy. */
+static void
+on_slow(void *ctx)
+{
+    struct repl *r = ctx;
+
+    r->slow = NULL;
+    view_note(r->config.view, "loading %s",
+              r->config.config->files[r->n_loaded - 1]);
+}
+
+static void
+stop_slow(struct repl *r)
+{
+    if (r->slow != NULL)
+        loop_timer_remove(r->slow);
+    r->slow = NULL;
+}
+
 /* Loads the next file of the command line; false when there is none left. */
 static bool
 load_next(struct repl *r)
@@ -63,6 +84,7 @@ load_next(struct repl *r)
 
     if (r->n_loaded == c->n_files)
         return false;
+    r->slow = loop_add_timer(r->config.loop, SLOW_MS, on_slow, r);
     app_load(r->app, c->files[r->n_loaded++], NULL);
     return true;
 }
@@ -80,6 +102,7 @@ on_done(void *ctx, const struct error *err, bool quit)
 {
     struct repl *r = ctx;
 
+    stop_slow(r);
     if (err != NULL && err->code == ERR_SANDBOX)
         r->told_sandbox = true;
     if (quit) {
@@ -261,6 +284,7 @@ repl_free(struct repl *r)
 {
     if (r == NULL)
         return;
+    stop_slow(r);
     lineedit_free(r->le);
     free(r->waiting);
     free(r->history_path);

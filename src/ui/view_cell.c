@@ -230,7 +230,7 @@ show_table(struct view *v, const struct event *ev)
         .unicode = out_has_unicode(out),
         .sequences = out_is_terminal(out) && out_has_sequences(out),
         .colour = out_is_terminal(out) && out_has_colour(out),
-        .address = address,
+        .address = v->config.no_commands ? NULL : address,
     };
 
     sbuf_init(&sb, MAX_TABLE_BYTES);
@@ -269,7 +269,7 @@ show_chart(struct view *v, const struct event *ev)
         sbuf_add_str(&sb, "chart");
     add_part(v, &sb, o->title);
     add_part(v, &sb, o->what);
-    if (path != NULL)
+    if (path != NULL && !v->config.no_commands)
         sbuf_addf(&sb, " %s :save %s", view_dot(v), address);
     view_note_text(v, sb.data);
     if (path == NULL && kept != NULL && kept->problem != NULL)
@@ -393,8 +393,47 @@ view_show_error(struct view *v, const struct event *ev)
     sbuf_clear(&sb);
     if (ev->hint != NULL)
         add_part(v, &sb, ev->hint);
-    view_note(v, "cell %d failed, Claude is told%s %s :trace %d", ev->cell,
-              sb.data, view_dot(v), ev->cell);
+    if (!v->config.no_commands)
+        sbuf_addf(&sb, " %s :trace %d", view_dot(v), ev->cell);
+    view_note(v, "cell %d failed, Claude is told%s", ev->cell, sb.data);
+}
+
+/* Adds what the sandbox says of a stop, one sentence of two halves, as the
+   parts of a remark. */
+static void
+add_reason(const struct view *v, struct sbuf *sb, const char *text, size_t len)
+{
+    while (len > 0 && text[len - 1] == '.')
+        len--;
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] == ';' && i + 1 < len && text[i + 1] == ' ') {
+            sbuf_addf(sb, " %s", view_dot(v));
+            continue;
+        }
+        sbuf_add_char(sb, i == 0 && text[i] >= 'A' && text[i] <= 'Z'
+                              ? (char)(text[i] - 'A' + 'a')
+                              : text[i]);
+    }
+}
+
+/* A stop is not the program's fault, and ends nothing but the cell: one calm
+   line. That the interpreter was lost is a warning. */
+static void
+tell_stop(struct view *v, const struct event *ev)
+{
+    static const char STOPPED[] = "Stopped; variables are kept.";
+    AUTO_SBUF struct sbuf sb = {0};
+
+    sbuf_init(&sb, VIEW_LINE_BYTES);
+    sbuf_addf(&sb, "cell %d: ", ev->cell);
+    if (ev->text != NULL)
+        add_reason(v, &sb, ev->text, ev->len);
+    else
+        add_reason(v, &sb, STOPPED, strlen(STOPPED));
+    /* After Ctrl-C nothing is sent before the next question. */
+    if (ev->outcome != EVENT_INTERRUPTED)
+        sbuf_addf(&sb, " %s Claude is told", view_dot(v));
+    view_note_text(v, sb.data);
 }
 
 void
@@ -403,8 +442,7 @@ view_end_cell(struct view *v, const struct event *ev)
     close_programs(v);
     if (ev->text != NULL && event_outcome_lost(ev->outcome))
         view_warning(v, "cell %d: %.*s", ev->cell, (int)ev->len, ev->text);
-    else if (ev->text != NULL && ev->outcome != EVENT_OK)
-        view_note(v, "cell %d: %.*s", ev->cell, (int)ev->len, ev->text);
-    else if (ev->outcome == EVENT_INTERRUPTED)
-        view_note(v, "cell %d: Stopped; variables are kept.", ev->cell);
+    else if (ev->outcome == EVENT_INTERRUPTED ||
+             (ev->text != NULL && ev->outcome != EVENT_OK))
+        tell_stop(v, ev);
 }

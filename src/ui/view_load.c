@@ -164,6 +164,9 @@ view_load(struct view *v, const struct event_load *load)
         sbuf_add_char(&sb, '\n');
         out_ready(out, ch, sb.data, sb.len);
     }
-    if ((int64_t)n < load->n_cols_total)
-        view_note(v, "%zu of %" PRId64 " columns shown", n, load->n_cols_total);
+    if ((int64_t)n < load->n_cols_total) {
+        sbuf_clear(&sb);
+        str_add_grouped(&sb, load->n_cols_total);
+        view_note(v, "%zu of %s columns shown", n, sb.data);
+    }
 }

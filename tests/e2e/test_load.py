@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Files in: what is said about them, to the person and to the model."""
 
+import gzip
 import os
 import re
 import sys
@@ -86,7 +87,7 @@ def test_the_report_and_what_the_model_is_told():
     # The model learns the same, before the question.
     assert told.index("`sales`") < told.index("what is it?"), told
     for pattern in ("30 rows and 7 columns", '"day", date, 0 missing',
-                    '"revenue", decimal, 2 missing, 1.50',
+                    '"revenue", decimal, 2 missing, "1.50',
                     '"units", integer', '"ok", boolean',
                     "/workspace/data/sales.csv", "read_csv"):
         assert pattern in told, (pattern, told)
@@ -236,11 +237,17 @@ def test_another_variable():
         done = place.script(server, stdin=":load sales.csv as north\nwhat?\n")
         assert done.status == 0, done
         assert "rows 4" in results(server.requests[1])[0][0]
-        for bad in ("class", "1st", "a-b", "a.b", "'a b'"):
+        for bad, why in (("class", b"no name for a variable"),
+                         ("1st", b"no name for a variable"),
+                         ("a-b", b"no name for a variable"),
+                         ("a.b", b"no name for a variable"),
+                         ("'a b'", b"no name for a variable"),
+                         ("__import__", b"a name that code relies on"),
+                         ("print", b"a name that code relies on"),
+                         ("pd", b"a name that code relies on")):
             done = place.script(server,
                                 stdin=":load sales.csv as %s\n" % bad)
-            assert done.status == 2 and b"no name for a variable" in \
-                done.stderr, done
+            assert done.status == 2 and why in done.stderr, done
 
 
 # ---- what is no data --------------------------------------------------------
@@ -392,6 +399,27 @@ def test_quoted_fields():
     assert "Doe, J." in printed and "line 2" in printed, printed
 
 
+def test_a_comma_behind_each_line():
+    """Each name stands over its own values, not over its neighbour's."""
+    done, told, printed = load(
+        "t.csv", data="a,b\n1,2,\n3,4,\n",
+        code="print(t.shape, t['a'].tolist(), t['b'].tolist())")
+    assert "(2, 2) [1, 3] [2, 4]" in printed, printed
+    assert "index_col=False" in told, told
+    is_refused(["t.csv"], "t.csv", "line 3: 3 fields, but the header has 2",
+               make=lambda p: p.file("t.csv", "a,b\n1,2,\n3,4,5\n"))
+
+
+def test_a_packed_file():
+    done, told, printed = load(
+        "sales.csv.gz", data=gzip.compress(SALES.encode()),
+        code="print('rows', len(sales))")
+    assert "rows 4" in printed, printed
+    assert "gzip, UTF-8, comma, header" in done.stderr.decode(), done
+    is_refused(["x.csv.gz"], "x.csv.gz", "gzip",
+               make=lambda p: p.file("x.csv.gz", SALES))
+
+
 def test_json_lines():
     done, told, printed = load(
         "events.jsonl", data='{"a": 1, "b": "x"}\n{"a": 2, "b": "y"}\n',
@@ -405,6 +433,10 @@ def test_wide_files_are_cut():
     done, told, _ = load("wide.csv", data=data)
     err = done.stderr.decode()
     assert "390 columns" in err and "of 390 columns shown" in err, err
+    names = ["c%d" % i for i in range(3000)]
+    done, told, _ = load("wide.csv", data=",".join(names) + "\n")
+    assert "40 of 3,000 columns shown" in done.stderr.decode(), done.stderr
+    names = ["column_%03d" % i for i in range(390)]
     assert "column_389" not in err
     assert len(told) < 40000, len(told)
 
@@ -465,7 +497,70 @@ def test_a_changed_file_is_loaded_again():
             listed = [line for line in s.text().splitlines()
                       if line.startswith("sales ") and " x " in line]
             assert len(listed) == 1, listed
-            assert "1 rows x 2 columns" in listed[0], listed
+            assert "1 row x 2 columns" in listed[0], listed
+
+
+@tap.timeout(90)
+def test_the_plain_name_leads_to_the_newest_data():
+    """Also when the interpreter is lost, and nobody is told of a new file."""
+    look = ("print(open('/workspace/sales.csv').read().split())\n"
+            "print(sales.columns.tolist(), open('sales.csv').read()[:3])\n")
+    with Place() as place, ClaudeServer([
+            reply([run("print(open('/workspace/sales.csv').read()[:4])")]),
+            reply(["One."]),
+            reply([run(look)]), reply(["Two."]),
+            reply([run("import os\nos._exit(3)")]),
+            reply([run(look)]), reply(["Three."])]) as server:
+        path = place.file("sales.csv")
+        with place.repl(server, "sales.csv") as s:
+            s.shows("4 rows")
+            s.at_prompt()
+            s.ask("first")
+            assert "date" in results(server.requests[1])[0][0]
+            for data in ("a,b\n1,2\n", "c,d\n3,4\n"):
+                place.file("sales.new", data)
+                os.rename(os.path.join(place.work, "sales.new"), path)
+                s.ask(":load sales.csv")
+            s.ask("second")
+            told = results(server.requests[3])[0][0]
+            assert "['c,d', '3,4']\n['c', 'd'] c,d" in told, told
+            s.ask("third")
+            told = results(server.requests[6])[0][0]
+            assert "['c,d', '3,4']\n['c', 'd'] c,d" in told, told
+            s.has_not("the cell left")
+            s.has_not(".sandpiper-link")
+
+
+@tap.timeout(60)
+def test_a_load_whatever_cells_have_named():
+    code = ("import builtins\n"
+            "globals().update((n, None) for n in dir(builtins)\n"
+            "                 if n != '__build_class__')\n"
+            "__import__ = json = pd = None\n")
+    with Place() as place, ClaudeServer([
+            reply([run(code)]), reply(["Set."]),
+            reply([run("more.shape")]), reply(["Done."])]) as server:
+        place.file("more.csv", "p,q\n1,2\n3,4\n")
+        with place.repl(server) as s:
+            s.at_prompt()
+            s.ask("set it")
+            s.ask(":load more.csv")
+            s.has("more  2 rows \u00d7 2 columns")
+            s.ask("look")
+            assert "(2, 2)" in results(server.requests[3])[0][0]
+
+
+@tap.timeout(60)
+def test_a_slow_file_is_named_above_the_prompt():
+    rows = "".join("%d,%d,x%d,y%d,%d.5\n" % (i, i * 7, i % 9999, i, i)
+                   for i in range(700000))
+    with Place() as place:
+        place.file("big.csv", "a,b,c,d,e\n" + rows)
+        place.file("small.csv")
+        with place.repl(None, "big.csv", key=None) as s:
+            s.shows("loading big.csv")
+            s.shows("700,000 rows")
+            assert s.text().count("loading big.csv") == 1, s.text()
 
 
 @tap.timeout(60)

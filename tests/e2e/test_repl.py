@@ -7,6 +7,7 @@ import csv
 import os
 import re
 import signal
+import subprocess
 import sys
 import termios
 import time
@@ -14,12 +15,13 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
-from program import (FACTOR, SALES, STEP_S, Place, check_clean,  # noqa: E402
-                     check_no_escape, question, wait_until)
+from program import (FACTOR, SALES, SANDPIPER, STEP_S, Place,  # noqa: E402
+                     check_clean, check_no_escape, question, wait_until)
 
 import tap  # noqa: E402
 from claude_server import (ClaudeServer, error, gate, hang,  # noqa: E402
                            mark, reply, text, thinking, tool_use)
+from pty_session import build_env  # noqa: E402
 
 
 def run(code):
@@ -207,6 +209,50 @@ def test_save_a_whole_table():
         assert "\u2500\u2500 2 python" not in s.text()
 
 
+@tap.timeout(120)
+def test_a_save_that_is_stopped_leaves_nothing():
+    """Neither by Ctrl-C nor by a signal, outside and inside."""
+    code = ("import pandas as pd\n"
+            "t = pd.DataFrame({c: range(2000000) for c in 'abc'}) / 7\nt\n")
+    with Place() as place, ClaudeServer(after_cells(
+            code, "import os\nprint(sorted(os.listdir('/workspace')))")
+            ) as server, place.repl(server) as s:
+        s.at_prompt()
+        s.ask("make it")
+        s.type_line(":save 1 t.csv")
+        s.shows("saving \u00b7 1 s")
+        assert os.listdir(place.work) == []
+        s.send(b"\x03")
+        s.shows("saving was stopped")
+        s.at_prompt()
+        assert os.listdir(place.work) == []
+        s.ask("look")
+        s.has("'data'")
+        s.has_not("sandpiper-save")
+        s.type_line(":save 1 t.csv")
+        s.shows("saving \u00b7 1 s")
+        s.signal(signal.SIGTERM)
+        assert s.wait_exit(20) == 128 + signal.SIGTERM
+        assert os.listdir(place.work) == []
+
+
+@tap.timeout(60)
+def test_save_whatever_cells_have_named():
+    code = ("import pandas as pd, builtins\n"
+            "display(pd.DataFrame({'n': [1, 2]}))\n"
+            "globals().update((n, None) for n in dir(builtins)\n"
+            "                 if n != '__build_class__')\n"
+            "__import__ = sandpiper = os = pd = None\n")
+    with Place() as place, ClaudeServer(after_cells(code)) as server, \
+            place.repl(server) as s:
+        s.at_prompt()
+        s.ask("make it")
+        s.ask(":save 1 t.csv")
+        s.has("saved t.csv")
+        with open(os.path.join(place.work, "t.csv")) as data:
+            assert data.read().split() == ["n", "1", "2"]
+
+
 @tap.timeout(90)
 def test_save_a_table_that_has_changed_since():
     """The table of the cell is saved, not what the variable is now."""
@@ -330,6 +376,22 @@ def test_completion_of_paths():
 
 
 @tap.timeout(60)
+def test_completion_of_what_paths_have_in_common():
+    """Also when one of them needs quotes."""
+    with Place() as place:
+        place.file("quarterly report.csv")
+        place.file("quarterly.csv")
+        with place.repl(None, key=None) as s:
+            s.at_prompt()
+            s.send(":load qu\t")
+            s.shows('> :load "quarterly')
+            s.send(".\t")
+            s.shows('> :load "quarterly.csv"')
+            s.send("\r")
+            s.shows("quarterly  4 rows")
+
+
+@tap.timeout(60)
 def test_completion_shows_choices():
     with Place() as place:
         place.file("alpha-one.csv")
@@ -363,6 +425,46 @@ def test_type_ahead_is_not_submitted():
         s.send("\r")
         s.shows("Second answer.")
         assert "ahead of time" in question(server.requests[1])
+
+
+@tap.timeout(60)
+def test_control_d_in_an_answer_does_not_leave():
+    with Place() as place, ClaudeServer([
+            reply([text("Part one", gate("go"), " and two.")]),
+            reply(["Second answer."])]) as server, place.repl(server) as s:
+        s.at_prompt()
+        s.type_line("first")
+        s.shows("Part one")
+        s.send(b"\x04")
+        s.send(b"ab\x04c")
+        server.release("go")
+        s.shows("> abc")
+        s.ask("")
+        s.has("Second answer.")
+        assert question(server.requests[1]).endswith("abc")
+        s.send(b"\x04")
+        assert s.wait_exit(20) == 0
+
+
+@tap.timeout(60)
+def test_a_terminal_that_is_not_ours():
+    """As in a container without -t: told what to do instead."""
+    with Place() as place:
+        master, slave = os.openpty()
+        child = subprocess.Popen(
+            [SANDPIPER], stdin=slave, stdout=slave, stderr=subprocess.PIPE,
+            start_new_session=True,
+            env=build_env(place.homes, "xterm", place.env(None)))
+        try:
+            _, err = child.communicate(timeout=STEP_S)
+            assert child.returncode == 5, child.returncode
+            assert b"error: there is no controlling terminal" in err, err
+            assert b"-c QUESTION" in err, err
+        finally:
+            child.kill()
+            child.wait()
+            os.close(slave)
+            os.close(master)
 
 
 @tap.timeout(60)

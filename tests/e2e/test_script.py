@@ -126,6 +126,50 @@ def test_lines():
         assert b"> first question" in done.stderr, done
 
 
+def test_lines_of_another_system():
+    """A mark of UTF-8 at the start, and CR LF behind each line."""
+    with Place() as place, ClaudeServer([
+            reply(["One."]), reply(["Two."])]) as server:
+        place.file("sales.csv")
+        done = place.script(
+            server, stdin=b"\xef\xbb\xbf# a remark\r\nfirst\r\n\r\n"
+            b":load sales.csv\r\nsecond\r")
+        assert done.status == 0, done
+        assert [question(r).split("\n")[-1] for r in server.requests] == [
+            "first", "second"], done
+        for line in done.stderr.splitlines():
+            assert b"^M" not in line and b"\r" not in line, line
+    with Place() as place, ClaudeServer([reply(["One."])]) as server:
+        done = place.script(server, stdin=b"\xef\xbb\xbffirst")
+        assert question(server.requests[0]) == "first"
+
+
+def test_stdin_that_cannot_be_read():
+    with Place() as place, ClaudeServer() as server:
+        child = subprocess.run(
+            ["sh", "-c", '"$0" < .; echo "status $?"', SANDPIPER],
+            env=build_env(place.homes, "dumb", place.env(server)),
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=STEP_S)
+        assert child.stdout == b"status 5\n", child
+        assert b"error: standard input: Is a directory" in child.stderr, child
+
+
+def test_commands_are_named_where_they_can_be_typed():
+    code = "import matplotlib.pyplot as plt\nplt.plot([1, 2])\n"
+    for stdin in (None, "draw\n"):
+        with Place() as place, ClaudeServer([
+                reply([run("1 / 0")]), reply([run(code)]),
+                reply([run("import pandas as pd\n"
+                           "pd.DataFrame({'a': range(999)})")]),
+                reply(["Done."])]) as server:
+            done = place.script(server, *([] if stdin else ["-c", "draw"]),
+                                stdin=stdin or b"")
+            assert done.status == 0, done
+            for word in (b":save 2", b":save 3", b":trace 1"):
+                assert (word in done.stderr + done.stdout) == (
+                    stdin is not None), (word, done)
+
+
 def test_no_line_at_all():
     for stdin in ("", "\n\n", "# nothing\n"):
         with Place() as place, ClaudeServer() as server:
@@ -390,6 +434,44 @@ def test_terminated():
             child.wait()
             child.stdout.close()
             child.stderr.close()
+
+
+def test_signals_that_are_ignored():
+    """nohup, and jobs in the background of a shell script."""
+    with Place() as place, ClaudeServer([
+            reply([text("Half", gate("go"), " done.\n")])]) as server:
+        child = subprocess.Popen(
+            ["sh", "-c", "trap '' HUP INT XFSZ; exec \"$0\" -c what?",
+             SANDPIPER],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, cwd=place.work, start_new_session=True,
+            env=build_env(place.homes, "dumb", place.env(server)))
+        try:
+            wait_until(lambda: server.requests, "nothing was asked")
+            os.killpg(child.pid, signal.SIGHUP)
+            os.killpg(child.pid, signal.SIGINT)
+            server.release("go")
+            out, err = child.communicate(timeout=STEP_S)
+            assert (child.returncode, out) == (0, b"Half done.\n"), (
+                child.returncode, err)
+        finally:
+            child.kill()
+            child.wait()
+
+
+def test_a_limit_of_file_sizes():
+    """An error that is told, not a silent death."""
+    with Place() as place, ClaudeServer([
+            reply(["An answer.\n"])]) as server:
+        out = os.path.join(place.work, "out")
+        child = subprocess.run(
+            ["sh", "-c", "head -c 65536 /dev/zero > %s; ulimit -f 128; "
+             '"$0" -c what? >> %s; echo "status $?"' % (out, out), SANDPIPER],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, cwd=place.work, timeout=STEP_S,
+            env=build_env(place.homes, "dumb", place.env(server)))
+        status = int(child.stdout.split()[-1])
+        assert status not in (0, 128 + signal.SIGXFSZ), child
 
 
 def test_no_sandbox():

@@ -21,6 +21,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -484,6 +485,9 @@ main(int argc, char **argv)
     struct error err = {0};
     int first = 1;
 
+    /* As the program does: an interpreter may be gone before it is written to.
+     */
+    signal(SIGPIPE, SIG_IGN);
     for (; first < argc; first++) {
         const char *arg = argv[first];
         const char *v;

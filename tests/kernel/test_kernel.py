@@ -58,6 +58,7 @@ class Kernel:
         self.readers = {out_r: "out", err_r: "err", ev_r: "ev"}
         self.bytes = {"out": b"", "err": b"", "ev": b""}
         self.events = []
+        self.begun = []
         self.id = 0
         if init:
             fields.setdefault("v", 1)
@@ -87,7 +88,10 @@ class Kernel:
             line, self.bytes["ev"] = self.bytes["ev"].split(b"\n", 1)
             event = json.loads(line.decode("ascii"), parse_constant=None)
             event["line"] = line
-            self.events.append(event)
+            if event["ev"] == "begin":
+                self.begun.append(event["id"])
+            else:
+                self.events.append(event)
 
     def wait(self, name, request_id=None, patience=PATIENCE):
         deadline = time.monotonic() + patience
@@ -454,6 +458,40 @@ class Interrupts(Shared):
         for i in range(100):
             os.killpg(self.k.process.pid, signal.SIGINT)
             self.assertEqual(self.plain(str(i)), str(i))
+
+    def test_dropped_before_it_begins(self):
+        """It leaves nothing, no answer either, and the next one runs."""
+        first = self.k.start("import sandpiper_kernel as k\nprint('on')\n"
+                             "while %d not in k.S.dropped: pass\nn = 0"
+                             % (self.k.id + 2))
+        self.k.wait_for("out", b"on\n")
+        self.k.start("n += 1; print('dropped')")
+        dropped = self.k.id
+        os.write(self.k.requests, b'{"op":"drop","id":%d}\n' % dropped)
+        self.k.id += 1
+        self.k.send(op="exec", id=self.k.id, code="n")
+        self.k.finish()
+        self.assertEqual([e["data"]["text/plain"] for e in
+                          self.k.of("result")], ["0"])
+        self.assertEqual([e["id"] for e in self.k.of("done")],
+                         [first, self.k.id])
+        self.assertEqual([i for i in self.k.begun if i >= first],
+                         [first, self.k.id])
+
+    def test_dropped_when_it_runs_already(self):
+        self.k.run("x = 1")
+        self.k.start("print('on')\nwhile True: pass")
+        self.k.wait_for("out", b"on\n")
+        os.write(self.k.requests, b'{"op":"drop","id":%d}\n' % self.k.id)
+        self.assertEqual(self.k.finish(5)["status"], "interrupted")
+        self.assertEqual(self.plain("x"), "1")
+
+    def test_drop_of_nothing(self):
+        for line in (b'{"op":"drop","id":999999}\n', b'{"op":"drop","id":}\n',
+                     b'{"op":"drop","id":-1}\n', b'{"op":"drop","id":"1"}\n',
+                     b'{"op":"drop","id":\n', b'{"op":"drop"}\n'):
+            os.write(self.k.requests, line)
+            self.assertEqual(self.plain("1"), "1")
 
     def test_hail_of_interrupts_loses_no_event(self):
         """A sender of its own keeps SIGINT coming, faster than cells."""
@@ -845,8 +883,10 @@ class Tables(Shared):
         self.k.run("for i in range(64): display(pd.Series([i]))", cell=902)
         error = self.error("import sandpiper\n"
                            "sandpiper.save_table(900, 0, '/dev/null')")
-        self.assertEqual(error["name"], "KeyError")
-        self.assertIn("not kept any more", error["value"])
+        self.assertEqual((error["name"], error["value"]), (
+            "LookupError", "the table of cell 900.1 is not kept any more"))
+        self.assertTrue(error["traceback"].endswith(
+            "LookupError: the table of cell 900.1 is not kept any more\n"))
 
 
 @needs("matplotlib")
@@ -858,6 +898,19 @@ class Charts(Shared):
     def setUp(self):
         super().setUp()
         self.k.run("import matplotlib.pyplot as plt")
+
+    def test_what_is_not_shown_is_said_once(self):
+        for n, text in ((11, "6 more charts were not shown: at most 5 a cell."),
+                        (6, "1 more chart was not shown: at most 5 a cell."),
+                        (5, None)):
+            for code in ("for i in range(%d):\n  plt.figure(); plt.plot([i])",
+                         "for i in range(%d):\n  plt.plot([i]); plt.show()"):
+                self.k.run(code % n)
+                self.assertEqual([e["text"] for e in self.k.of("note")],
+                                 [text] if text else [])
+                self.assertEqual(len(self.charts()), 5)
+        self.k.run("for i in range(7):\n  plt.plot([i]); plt.show()\n1 / 0")
+        self.assertEqual(len(self.k.of("note")), 1)
 
     def charts(self):
         found = []

@@ -289,9 +289,32 @@ def test_nothing_to_read_is_refused():
 
 def test_rows_that_do_not_fit_are_refused():
     refused("a,b\n1,2\n3,4,5\n6,7\n", "line 3")
-    # One more field in every row: pandas takes the first for the index.
-    report, frame = load("a,b\nx,1,2\ny,3,4\n")
-    assert (report["rows"], report["cols"]) == (2, 2)
+    # One more field in every row: pandas would take the first for the index.
+    refused("a,b\nx,1,2\ny,3,4\n", "line 2: 3 fields, but the header has 2")
+
+
+def test_empty_fields_behind_the_last_column():
+    for data, shape in (("a,b\n1,2,\n3,4,\n", (2, 2)),
+                        ("a,b\n1,2,,,\n3,4\n5,6,,\n", (3, 2)),
+                        ("a;b\n1;2;\n3;4;\n", (2, 2)),
+                        ("\n\na,b\n \n1,2,\n3,4,\n", (2, 2)),
+                        ('"a\nx",b\n"1\n2",2,\n', (1, 2)),
+                        ("a,b\n1,2,\n" + "3,4,\n" * 30000, (30001, 2))):
+        report, frame = load(data)
+        assert frame is not None, (data[:40], report)
+        assert frame.shape == shape, (data[:40], frame.shape)
+        assert frame.iloc[0, 1] == 2, frame.iloc[0]
+        assert "index_col=False" in report["setup"], report["setup"]
+    for data, line in (("a,b\n1,2,\n3,4,5\n", 3),
+                       ("a,b\n1,2, \n3,4,\n", 2),
+                       ("a,b\n1,2,,\n3,4,,5\n", 3),
+                       ("a,b\n\n1,2,\n\n3,4,x\n", 5),
+                       ('a,b\n"1\n",2,\n3,4,x\n', 4),
+                       ("a,b\n1,2,\n" + "3,4,\n" * 30000 + "5,6,7\n",
+                        30003)):
+        refused(data, "line %d: " % line)
+    report, _ = load("a,b\n1,2\n3,4\n")
+    assert "index_col" not in report["setup"]
 
 
 def test_an_open_quote_is_refused():
@@ -320,11 +343,114 @@ def test_names_of_files():
         assert frame.shape == (1, 2), name
 
 
-def test_names_that_look_packed():
+def zipped(*names):
+    import zipfile
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for name in names:
+            archive.writestr(name, "a;b\n1;2\n")
+    return out.getvalue()
+
+
+def test_packed_files():
+    import bz2
     import gzip
-    report, frame = load(gzip.compress(b"a,b\n1,2\n"), name=b"x.csv.gz")
-    assert frame is not None or "error" in report
+    import lzma
+    text = b"a;b\n1;2\n"
+    for ending, label, data in (
+            (b"gz", "gzip", gzip.compress(text)),
+            (b"bz2", "bzip2", bz2.compress(text)),
+            (b"xz", "xz", lzma.compress(text)),
+            (b"GZ", "gzip", gzip.compress(text)),
+            (b"zip", "zip", zipped("x.csv"))):
+        report, frame = load(data, name=b"x.csv." + ending)
+        assert frame is not None, report
+        assert frame.shape == (1, 2), frame
+        assert report["how"] == label + ", UTF-8, semicolon, header", report
+        refused(text, name=b"x.csv." + ending)
+    surplus = gzip.compress(b"a,b\n1,2,\n")
+    assert load(surplus, name=b"x.csv.gz")[1].shape == (1, 2)
+    refused(gzip.compress(b"a,b\n1,2,3\n"), "line 2", name=b"x.csv.gz")
+    report, frame = load(gzip.compress(b'{"a":1}\n'), name=b"x.jsonl.gz")
+    assert report["how"] == "gzip, JSON lines" and frame.shape == (1, 1)
+    refused(zipped("x", "y"), "2 files", name=b"x.csv.zip")
+    refused(gzip.compress(text * 9), "must end in .gz", name=b"x.csv")
+    refused(gzip.compress(text), "unpack", name=b"x.tar.gz")
+    refused(gzip.compress(text), "unpack", name=b"x.xlsx.gz")
     refused("a,b\n1,2\n", name=b"x.parquet")
+
+
+def test_zstd():
+    try:
+        import zstandard
+    except ImportError:
+        refused("(\u00b5/", "zstandard", name=b"x.csv.zst")
+        return
+    data = zstandard.compress(b"a,b\n1,2\n")
+    report, frame = load(data, name=b"x.csv.zst")
+    assert frame is not None and report["how"].startswith("zstd, "), report
+
+
+def test_names_that_cells_have_taken():
+    """The snippet holds whatever cells have called their variables."""
+    import builtins
+    space = {name: None for name in dir(builtins)
+             if not name.startswith("__")}
+    space.update(__name__="__main__", __import__=None, json=3)
+    printed = io.StringIO()
+    spec = json.dumps({"name": b"x.csv".hex(), "variable": "v",
+                       "marker": MARKER, "link": ""})
+    with workspace(b"x.csv", b"a,d\n1,2025-01-01\n"), \
+            contextlib.redirect_stdout(printed):
+        exec(CODE, space)
+        space["_sandpiper_load"](spec.encode().hex())
+    assert space["v"].shape == (1, 2), printed.getvalue()
+
+
+def reload(link, before):
+    """Loads data/x-2.csv as x.csv was; what the plain name leads to."""
+    space = {"__name__": "__main__"}
+    printed = io.StringIO()
+    with workspace(b"x-2.csv", b"a\n1\n"):
+        before()
+        with contextlib.redirect_stdout(printed):
+            exec(CODE, space)
+            space["_sandpiper_load"]({
+                "name": b"x-2.csv".hex(), "variable": "x", "link": link.hex(),
+                "marker": MARKER})
+        text = printed.getvalue()
+        report = json.loads(text[text.index(MARKER) + len(MARKER):])
+        assert "rows" in report, report
+        first = os.readlink(link) if os.path.islink(link) else None
+        if first:
+            # What brings it back does the same, and leaves nothing behind.
+            os.unlink(link)
+            again = {"__name__": "__main__"}
+            exec(report["restore"], again)
+            assert os.readlink(link) == first
+            assert {k for k in again if not k.startswith("__")} == {
+                "x", "pd"}, list(again)
+        assert report["setup"].count("\n") == 1, report["setup"]
+        assert ".sandpiper-link" not in os.listdir(".")
+        return first
+
+
+def test_the_plain_name_leads_to_the_file_that_was_loaded_again():
+    def old_link(name):
+        return lambda: os.symlink("data/x.csv", name)
+
+    def taken():
+        with open("x.csv", "w") as f:
+            f.write("mine")
+
+    def half_done():
+        os.symlink("nowhere", ".sandpiper-link")
+
+    for name in (b"x.csv", b"it's %s\n.csv", b"a\xe9.csv"):
+        assert reload(name, old_link(name)) == b"data/x-2.csv"
+    assert reload(b"x.csv", lambda: None) == b"data/x-2.csv"
+    assert reload(b"x.csv", half_done) == b"data/x-2.csv"
+    assert reload(b"x.csv", taken) is None
 
 
 def test_json():

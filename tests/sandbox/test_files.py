@@ -4,7 +4,9 @@
 
 import os
 import socket
+import shutil
 import sys
+import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -226,6 +228,71 @@ def test_file_that_only_root_can_read():
         assert info.st_uid == 0 and info.st_mode & 0o777 == 0o600
         with open(path) as f:
             assert f.read() == "v\n5\n"
+
+
+def test_what_comes_back_after_a_death():
+    """The files that were loaded, and it is said which did not."""
+    with Sandbox() as sb:
+        sb.opened()
+        path = os.path.join(sb.dir, "sales.csv")
+        gone = os.path.join(sb.dir, "g.csv")
+        for name in (path, gone):
+            with open(name, "w") as f:
+                f.write("a\n1\n")
+            os.chmod(name, 0o644)
+            base = os.path.basename(name)
+            sb.request(op="put", path=name, name=base)
+            assert sb.wait("op")["end"] == "done"
+            sb.request(op="loaded", path=name, name=base,
+                       variable=base[:-4],
+                       setup="%s = open('data/%s').read()" % (base[:-4],
+                                                              base))
+        os.unlink(gone)
+        sb.cell("x = 1")
+        # Where the file was linked or copied, it is still there inside.
+        copy = sb.cell("import os\nprint(os.path.exists('data/g.csv'))")
+        cell = sb.cell("import os\nos._exit(1)")
+        said = "The interpreter was ended (exit status 1). Variables and " \
+            "imports are gone; files in /workspace are kept. "
+        if copy.stdout == "True\n" and "again: sales, g." in cell.reason:
+            assert cell.reason == said + "Loaded again: sales, g.", cell
+        else:
+            assert cell.reason == said + "Loaded again: sales. Could not " \
+                "be loaded again: g (g.csv: there is no such file).", cell
+        after = sb.cell("print(sales == 'a\\n1\\n', 'x' in globals())")
+        assert after.stdout == "True False\n", after
+
+
+@tap.timeout(90)
+def test_programs_that_start_at_once():
+    """None removes the directory of another; those left behind go."""
+    top = tempfile.mkdtemp(prefix="sb-shared-")
+    os.chmod(top, 0o711)
+    try:
+        for _ in range(3):
+            parent = os.path.join(top, "p")
+            os.mkdir(parent, 0o711)
+            old = os.path.join(parent, "sandpiper-abcdef")
+            os.mkdir(old)
+            if os.getuid() == 0:
+                os.chown(old, 65534, 65534)
+            group = [Sandbox("parent=" + parent, "uid=65534")
+                     for _ in range(6)]
+            try:
+                for sb in group:
+                    cell = sb.cell("open('kept', 'w').close()\nprint(1)")
+                    assert cell.outcome == "ok", cell
+                for sb in group:
+                    assert "kept" in sb.list()
+                names = os.listdir(parent)
+                assert len(names) == 6, names
+                assert os.path.basename(old) not in names, names
+            finally:
+                for sb in group:
+                    sb.close()
+            shutil.rmtree(parent)
+    finally:
+        shutil.rmtree(top, ignore_errors=True)
 
 
 def test_nothing_is_left_behind():

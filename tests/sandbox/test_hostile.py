@@ -94,7 +94,7 @@ def test_recursion():
     assert cell.outcome == "error" and cell.error == "RecursionError", cell
     check_next(lost=False)
     cell = run("import sys\nsys.setrecursionlimit(10 ** 9)\n"
-               "def f(n):\n    return [f(n + 1)]\nf(0)", timeout_ms=10000)
+               "def f(n):\n    return [f(n + 1)]\nf(0)", timeout_ms=3000)
     check_next(lost=None)
 
 

@@ -5,6 +5,7 @@
 import os
 import re
 import sys
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "helpers"))
@@ -74,19 +75,65 @@ report("n", n)
         must_work(sb)
 
 
+# bwrap twice and the interpreter.
+OWN_PROCESSES = 3
+
+BOMB = "import os, signal\nwhile True:\n    try:\n        %s\n" \
+    "    except OSError:\n        pass\n"
+BOMBS = {
+    "plain": BOMB % "os.fork()",
+    "sessions": BOMB % "if os.fork() == 0: os.setsid()",
+    "deaf": BOMB % "if os.fork() == 0: signal.signal(2, signal.SIG_IGN)",
+}
+
+
 @tap.timeout(60)
 def test_fork_bomb():
-    """The time limit ends it, and nothing is left."""
+    """The time limit ends it, and nothing is left. With pandas loaded, the
+    memory that all of them share counts once."""
+    for name, code in BOMBS.items():
+        with Sandbox() as sb:
+            sb.cell("import pandas\nx = 1")
+            cell = sb.cell(code, timeout_ms=500)
+            assert cell.outcome in ("timeout", "killed"), (name, cell)
+            wait_until(lambda: len(sb.descendants()) <= OWN_PROCESSES, 1,
+                       "the processes of the bomb '%s' end" % name)
+            begun = time.monotonic()
+            must_work(sb, not cell.lost)
+            assert time.monotonic() - begun < 0.5, name
+
+
+def test_stopped_cell_leaves_what_earlier_ones_started():
     with Sandbox() as sb:
-        cell = sb.cell("import os\nwhile True:\n"
-                       "    try:\n        os.fork()\n"
-                       "    except OSError:\n        pass\n",
-                       timeout_ms=1000)
-        assert cell.outcome in ("timeout", "killed", "died"), cell
-        must_work(sb)
-        # bwrap twice and the interpreter; its preload may hold more.
-        wait_until(lambda: len(sb.descendants()) <= 8, 5,
-                   "the bomb's processes end")
+        start = ("import subprocess\nsubprocess.Popen(['sleep', '600'],"
+                 " start_new_session=True)\n")
+        sb.cell(start)
+        kept = set(sb.descendants())
+        assert len(kept) == OWN_PROCESSES + 1, kept
+        # Starts of processes are known to a hundredth of a second.
+        assert is_silent(sb, 0.05)
+        cell = sb.cell(start + "while True: pass", timeout_ms=200)
+        assert cell.outcome == "timeout", cell
+        wait_until(lambda: set(sb.descendants()) == kept, 1,
+                   "only what the stopped cell had started ends")
+
+
+def test_shared_memory_of_forks_counts_once():
+    with Sandbox("memory=%d" % (600 * MIB)) as sb:
+        cell = sb.cell("""
+import os, signal, time
+held = bytearray(os.urandom(1 << 20) * 200)
+pids = [os.fork() for _ in range(1)]
+for _ in range(7):
+    if pids[-1]:
+        pids.append(os.fork())
+if not pids[-1]:
+    signal.pause()
+time.sleep(1)
+for pid in pids:
+    os.kill(pid, 9)
+""", timeout_ms=20000)
+        assert cell.outcome == "ok", cell
 
 
 def test_processes_of_cells_end_with_the_sandbox():
@@ -195,6 +242,20 @@ report("raise", outcome(resource.setrlimit, resource.RLIMIT_FSIZE,
         assert set(found.values()) == {"EFBIG"}, found
         size = os.stat(os.path.join(sb.workspace(), "big")).st_size
         assert size <= 1 << 20, size
+
+
+def test_closed_workspace_is_opened_again():
+    """A cell that takes all rights away does not end the session."""
+    with Sandbox() as sb:
+        cell = sb.cell("import os\nopen('/workspace/kept', 'w').close()\n"
+                       "os.chmod('/workspace', 0)\nos._exit(1)")
+        assert cell.outcome == "died" and cell.end == "restarted", cell
+        cell = sb.cell("print(sorted(os.listdir('/workspace')))"
+                       .replace("os.", "__import__('os').", 1))
+        assert cell.outcome == "ok" and "kept" in cell.stdout, cell
+        sb.cell("import os\nos.chmod('/workspace', 0)")
+        assert "kept" in sb.list()
+        must_work(sb)
 
 
 def test_descriptors_stop_at_the_limit():
@@ -324,6 +385,79 @@ def test_interrupt_keeps_variables():
         cell = sb.finish_cell()
         assert cell.outcome == "interrupted", cell
         must_work(sb, True)
+
+
+# The kernel is kept as busy as an import does it, without a cell, until there
+# is a file /workspace/go.
+BUSY = """
+import os, sandpiper_kernel
+kept = 1
+def step():
+    open('/workspace/busy', 'w').close()
+    while not os.path.exists('/workspace/go'):
+        pass
+sandpiper_kernel.S.steps.insert(0, (step, 0))
+"""
+
+
+def keep_busy(sb):
+    sb.cell(BUSY)
+    wait_until(lambda: os.path.exists(os.path.join(sb.workspace(), "busy")),
+               10, "the kernel is busy")
+
+
+def let_go(sb):
+    open(os.path.join(sb.workspace(), "go"), "w").close()
+
+
+def is_silent(sb, seconds):
+    try:
+        event = sb.next_event(seconds)
+    except AssertionError:
+        return True
+    raise AssertionError(event)
+
+
+def test_interrupt_while_the_kernel_imports():
+    """At once, the interpreter is left alone, and the cell never runs."""
+    with Sandbox() as sb:
+        keep_busy(sb)
+        for _ in range(5):
+            sb.start_cell("kept += 1\nprint('ran')")
+            assert is_silent(sb, 0.1)
+            begun = time.monotonic()
+            sb.interrupt()
+            cell = sb.finish_cell()
+            took = time.monotonic() - begun
+            assert took < 0.5, took
+            assert cell.end == "done" and not cell.lost, cell
+            assert cell.outcome == "interrupted", cell
+            assert "before it began" in cell.reason, cell
+        sb.start_cell("print(kept)")
+        let_go(sb)
+        cell = sb.finish_cell()
+        assert cell.outcome == "ok" and cell.stdout == "1\n", cell
+
+
+def test_time_limit_while_the_kernel_imports():
+    """The time of the import is not the cell's."""
+    with Sandbox() as sb:
+        keep_busy(sb)
+        sb.start_cell("kept += 1\nprint(kept)", timeout_ms=100)
+        assert is_silent(sb, 0.4)
+        let_go(sb)
+        cell = sb.finish_cell()
+        assert cell.outcome == "ok" and cell.stdout == "2\n", cell
+
+
+@tap.timeout(60)
+def test_kernel_that_takes_no_cell_is_ended():
+    with Sandbox() as sb:
+        keep_busy(sb)
+        cell = sb.cell("print('ran')", timeout_ms=100)
+        assert cell.outcome == "killed" and cell.lost, cell
+        assert "did not take the cell" in cell.reason, cell
+        must_work(sb, False)
 
 
 @tap.timeout(60)

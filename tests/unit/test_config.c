@@ -259,6 +259,31 @@ static const struct yaml_case yaml_cases[] = {
     {"tab", "model:\n\tname: x\n", ":2:1: "},
     {"NUL in a value", "model:\n  name: \"a\\0b\"\n",
      ":2:9: model.name: expected one value"},
+    {"a second document", "model:\n  name: m\n---\nlimits:\n  rounds: 3\n",
+     ":3:1: a second document"},
+    {"a second document behind an empty one", "---\n---\nmodel:\n",
+     ":2:1: a second document"},
+    {"a second document that is broken", "model:\n---\nlimits: [\n", ":4:1: "},
+    {"one marked document", "---\nmodel:\n  name: m\n...\n", NULL},
+    {"a secret as a key", "model:\n  sk-ant-SECRET-0123456789: x\n",
+     ":2:3: unknown key, not repeated"},
+    {"a secret as a section", "sk-ant-SECRET-0123456789: x\n",
+     ":1:1: unknown key, not repeated"},
+    {"a secret with a dot",
+     "model:\n  a.SECRET012345678901234567890123456789012345: x\n",
+     ":2:3: unknown key, not repeated"},
+    {"a secret as a word", "model:\n  key_header: sk-ant-SECRET-0123456789\n",
+     ":2:15: model.key_header: the value, not repeated"},
+    {"a secret as a number", "limits:\n  rounds: sk-ant-SECRET-0123456789\n",
+     ":2:11: limits.rounds: the value, not repeated"},
+    {"a password in the address",
+     "model:\n  base_url: https://me:SECRET@example.org/x\n",
+     ":2:13: model.base_url: an address with a user name"},
+    {"a password in an address without scheme",
+     "model:\n  base_url: me:SECRET@example.org\n",
+     ":2:13: model.base_url: an address with a user name"},
+    {"an at sign in the path", "model:\n  base_url: https://example.org/x@y\n",
+     NULL},
     {"an alias of itself", "model: &a\n  name: *a\n", NULL},
 };
 
@@ -522,6 +547,27 @@ test_read_rest_uses_the_users_own_file(void **state)
 }
 
 static void
+test_read_rest_refuses_a_password_in_the_environment(void **state)
+{
+    char *dir = make_dir();
+    struct config c;
+    struct error err = {0};
+
+    (void)state;
+    setenv("XDG_CONFIG_HOME", dir, 1);
+    setenv("ANTHROPIC_BASE_URL", "https://me:SECRET@example.org", 1);
+    config_init(&c);
+    assert_int_equal(config_read_rest(&c, &err), -1);
+    assert_int_equal(err.code, ERR_CONFIG);
+    assert_non_null(strstr(err.msg, "ANTHROPIC_BASE_URL: an address with"));
+    assert_null(strstr(err.msg, "SECRET"));
+    config_fini(&c);
+    unsetenv("ANTHROPIC_BASE_URL");
+    unsetenv("XDG_CONFIG_HOME");
+    remove_dir(dir);
+}
+
+static void
 test_add_help_names_every_option(void **state)
 {
     static const char *const options[] = {"-c, --command QUESTION",
@@ -569,6 +615,7 @@ main(void)
                                set_up),
         cmocka_unit_test_setup(test_read_rest_refuses_what_is_no_file, set_up),
         cmocka_unit_test_setup(test_read_rest_uses_the_users_own_file, set_up),
+        cmocka_unit_test(test_read_rest_refuses_a_password_in_the_environment),
         cmocka_unit_test(test_add_help_names_every_option),
     };
 

@@ -305,6 +305,91 @@ test_replace_failure_leaves_nothing(void **state)
 /* ---- directories ---- */
 
 static void
+count_others(const char *dir, size_t expect)
+{
+    DIR *d = opendir(dir);
+    size_t n = 0;
+
+    assert_non_null(d);
+    while (readdir(d) != NULL) {
+        n++;
+    }
+    closedir(d);
+    assert_int_equal(n, expect + 2);
+}
+
+static void
+test_new_file_appears_when_whole(void **state)
+{
+    static const char *const dirs[] = {"new", "/dev/shm"};
+    struct io_new f;
+    struct error err = {0};
+    struct stat st;
+
+    (void)state;
+    assert_int_equal(mkdir("new", 0700), 0);
+    for (size_t i = 0; i < LEN(dirs); i++) {
+        char path[64];
+
+        snprintf(path, sizeof(path), "%s/sandpiper-test-%d", dirs[i],
+                 (int)getpid());
+        if (access(dirs[i], W_OK) < 0) {
+            continue;
+        }
+        assert_int_equal(io_new_open(&f, path, NULL), 0);
+        assert_int_equal(io_write_all(f.fd, "text", 4, NULL), 0);
+        assert_false(exists(path));
+        io_new_close(&f);
+        assert_false(exists(path));
+        assert_int_equal(io_new_open(&f, path, NULL), 0);
+        assert_int_equal(io_write_all(f.fd, "text", 4, NULL), 0);
+        assert_int_equal(io_new_keep(&f, NULL), 0);
+        io_new_close(&f);
+        io_new_close(&f);
+        assert_file(path, "text");
+        assert_int_equal(stat(path, &st), 0);
+        assert_int_equal(st.st_mode & 0777, 0600);
+        assert_int_equal(st.st_nlink, 1);
+        /* Neither at once nor at the end is anything written over. */
+        assert_int_equal(io_new_open(&f, path, &err), -1);
+        io_new_close(&f);
+        assert_non_null(strstr(err.msg, "is there already"));
+        assert_int_equal(unlink(path), 0);
+        assert_int_equal(io_new_open(&f, path, NULL), 0);
+        assert_int_equal(symlink("nowhere", path), 0);
+        assert_int_equal(io_new_keep(&f, &err), -1);
+        io_new_close(&f);
+        assert_int_equal(lstat(path, &st), 0);
+        assert_true(S_ISLNK(st.st_mode));
+        assert_int_equal(unlink(path), 0);
+    }
+    count_others("new", 0);
+    assert_int_equal(io_new_open(&f, "nowhere/x", &err), -1);
+    assert_int_equal(err.sys_errno, ENOENT);
+    io_new_close(&f);
+    assert_int_equal(io_new_open(&f, "new/x/", &err), -1);
+    io_new_close(&f);
+}
+
+/* What mkdir says counts, not what a look at the missing path says. */
+static void
+test_make_dirs_keeps_the_reason(void **state)
+{
+    static const char path[] = "/sys/sandpiper-test";
+    struct error err = {0};
+    int expect;
+
+    (void)state;
+    assert_int_equal(mkdir(path, 0700), -1);
+    expect = errno;
+    if (expect == ENOENT || expect == ENOTDIR) {
+        skip();
+    }
+    assert_int_equal(io_make_dirs(path, &err), -1);
+    assert_int_equal(err.sys_errno, expect);
+}
+
+static void
 test_make_dirs(void **state)
 {
     struct scene *s = *state;
@@ -561,6 +646,8 @@ main(void)
         TEST(test_replace_is_a_new_file),
         TEST(test_replace_does_not_write_through_a_link),
         TEST(test_replace_failure_leaves_nothing),
+        TEST(test_new_file_appears_when_whole),
+        TEST(test_make_dirs_keeps_the_reason),
         TEST(test_make_dirs),
         TEST(test_remove_tree_takes_all),
         TEST(test_remove_tree_follows_no_link),

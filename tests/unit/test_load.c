@@ -22,6 +22,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/io.h"
+#include "base/json.h"
 #include "base/loop.h"
 #include "base/paths.h"
 #include "base/sbuf.h"
@@ -64,7 +65,7 @@ struct fixture {
 static const char FINE[] =
     "{\"rows\":2,\"cols\":3,\"how\":\"UTF-8\",\"columns\":[{\"name\":\"a\\nb\","
     "\"kind\":\"integer\",\"missing\":1,\"range\":\"1 - 2\"},{}],"
-    "\"setup\":\"x = 1\"}\n";
+    "\"setup\":\"x = 1\",\"restore\":\"x = 1; link\"}\n";
 
 static void
 box_finish(void *ctx)
@@ -140,9 +141,10 @@ box_end_cell(void *ctx)
 static void
 read_spec(struct box *b, const char *code)
 {
-    static const char CALL[] = "bytes.fromhex('";
+    static const char CALL[] = "_sandpiper_load('";
     const char *at = NULL;
     const char *marker = NULL;
+    AUTO_JSON struct cJSON *json = NULL;
 
     for (const char *p = strstr(code, CALL); p != NULL; p = strstr(p + 1, CALL))
         at = p + strlen(CALL);
@@ -154,6 +156,8 @@ read_spec(struct box *b, const char *code)
         assert_int_equal(sscanf(at, "%2x", &byte), 1);
         sbuf_add_char(&b->f->spec, (char)byte);
     }
+    json = json_parse(b->f->spec.data, b->f->spec.len, 0, NULL);
+    assert_non_null(json);
     marker = strstr(b->f->spec.data, "sandpiper-load-");
     assert_non_null(marker);
     b->marker = xstrndup(marker, strcspn(marker, "\""));
@@ -329,16 +333,21 @@ test_load_reports_what_pandas_sees(void **state)
     assert_non_null(strstr(f->seen.data, "variable `sales`"));
     assert_non_null(strstr(f->seen.data, "/workspace/data/sales.csv"));
     assert_non_null(
-        strstr(f->seen.data, "\"a\\nb\", integer, 1 missing, 1 - 2\n"));
+        strstr(f->seen.data, "\"a\\nb\", integer, 1 missing, \"1 - 2\"\n"));
     loaded = sandbox_loaded(f->sandbox, &n);
     assert_int_equal(n, 1);
-    assert_string_equal(loaded[0].setup, "x = 1");
+    /* The model need not know what else brings it back. */
+    assert_non_null(strstr(f->seen.data, "x = 1\n"));
+    assert_string_equal(loaded[0].setup, "x = 1; link");
     assert_string_equal(loaded[0].variable, "sales");
 }
 
 static void
 test_load_of_names_that_collide(void **state)
 {
+    static const char *const bad[] = {
+        "class",     "print",           "__import__", "__name__",
+        "Exception", "_sandpiper_load", "pd"};
     struct fixture *f = *state;
 
     assert_true(load_name(f, "a/sales.csv", NULL));
@@ -346,17 +355,29 @@ test_load_of_names_that_collide(void **state)
     assert_true(str_starts(f->seen.data, "sales_2 2 x 3; 'sales' is the "));
     assert_true(load_name(f, "sales.tsv", NULL));
     assert_true(str_starts(f->seen.data, "sales_3 "));
-    /* Once more: it keeps its variable. */
-    assert_true(load_name(f, "b/sales.csv", NULL));
-    assert_true(str_starts(f->seen.data, "sales_2 "));
+    assert_non_null(strstr(f->spec.data, "\"link\":\"\""));
+    /* Once more: it keeps its variable, and the name that it had inside leads
+       to the new file, each time. */
+    for (int i = 0; i < 2; i++) {
+        assert_true(load_name(f, "b/sales.csv", NULL));
+        assert_true(str_starts(f->seen.data, "sales_2 "));
+        assert_non_null(
+            strstr(f->spec.data, "\"link\":\"73616c65732d322e637376\""));
+    }
     assert_true(
         str_starts(f->put_names.data, "sales.csv|sales-2.csv|sales.tsv|"));
+    assert_true(load_name(f, "d/sales.csv.gz", NULL));
+    assert_true(load_name(f, "e/sales.csv.gz", NULL));
+    assert_non_null(strstr(f->put_names.data, "|sales.csv.gz|sales-2.csv.gz|"));
     assert_false(load_name(f, "c/x.csv", "sales"));
     assert_int_equal(f->err.code, ERR_USAGE);
     assert_true(load_name(f, "c/x.csv", "mine"));
     assert_true(str_starts(f->seen.data, "mine "));
-    assert_false(load_name(f, "c/x.csv", "class"));
-    assert_int_equal(f->err.code, ERR_USAGE);
+    for (size_t i = 0; i < LEN(bad); i++) {
+        assert_false(load_name(f, "c/x.csv", bad[i]));
+        assert_int_equal(f->err.code, ERR_USAGE);
+    }
+    assert_non_null(strstr(f->err.msg, "'pd' is a name that code relies on"));
 }
 
 static void

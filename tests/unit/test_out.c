@@ -15,10 +15,12 @@
 
 #include <cmocka.h>
 
+#include "base/array.h"
 #include "base/error.h"
 #include "base/io.h"
 #include "base/loop.h"
 #include "base/sbuf.h"
+#include "base/utf8.h"
 
 #define MAX_READ_BYTES (64u << 20)
 
@@ -274,6 +276,274 @@ test_text_longest_line(void **state)
     assert_int_equal(strspn(got, "x"), 10000);
     assert_string_equal(got + 10000, "...[+20000 bytes]\n");
     close_screen(&s);
+}
+
+/* The answer is not cut where a script reads it; all else is, as before. */
+static void
+test_text_of_the_answer_is_whole_for_scripts(void **state)
+{
+    static const struct {
+        struct out_stream stream;
+        bool whole;
+    } cases[] = {
+        {{0}, true},
+        {{.channel = OUT_SIDE}, false},
+        {{.context = SANITIZE_PROGRAM}, false},
+        {{.max_columns = 10000}, false},
+    };
+    static char line[30001];
+
+    (void)state;
+    memset(line, 'x', sizeof(line) - 1);
+    for (size_t i = 0; i < LEN(cases); i++) {
+        struct screen s;
+        struct out_stream stream = cases[i].stream;
+        const struct sbuf *got;
+
+        open_screen(&s, &plain);
+        out_text(s.out, &stream, line, strlen(line));
+        out_text_end(s.out, &stream);
+        settle(&s);
+        got = stream.channel == OUT_MAIN ? &s.got : &s.side;
+        assert_int_equal(strspn(got->data, "x"),
+                         cases[i].whole ? 30000 : 10000);
+        assert_string_equal(got->data + strspn(got->data, "x"),
+                            cases[i].whole ? "\n" : "...[+20000 bytes]\n");
+        close_screen(&s);
+    }
+}
+
+/* --- lines that are broken --- */
+
+#define TEN "0123456789"
+#define NI "\xE6\x97\xA5"
+
+/* 20 columns. */
+static const struct text_case wrap_cases[] = {
+    {"at words",
+     &mono,
+     {.wrap = true},
+     "one two three four five six\n",
+     "one two three four\nfive six\n"},
+    {"a word that ends at the edge",
+     &mono,
+     {.wrap = true},
+     TEN " 123456789 x\n",
+     TEN " 123456789\nx\n"},
+    {"blanks at the break are dropped",
+     &mono,
+     {.wrap = true},
+     TEN " 123456789      x\n",
+     TEN " 123456789\nx\n"},
+    {"blanks at the edge before a long word",
+     &mono,
+     {.wrap = true},
+     TEN "        " TEN TEN "x\n",
+     TEN "        01\n2345678901234567"
+         "89x\n"},
+    {"blanks at the beginning stay",
+     &mono,
+     {.wrap = true},
+     "    one two three four five\n",
+     "    one two three\nfour five\n"},
+    {"blanks in between stay", &mono, {.wrap = true}, "a   b\n", "a   b\n"},
+    {"long words are cut hard",
+     &mono,
+     {.wrap = true},
+     "a " TEN TEN TEN TEN "b c\n",
+     "a 012345678901234567\n89012345678901234567\n89b c\n"},
+    {"the rest of a long word is no word",
+     &mono,
+     {.wrap = true},
+     TEN TEN TEN TEN "x\n",
+     TEN TEN "\n" TEN TEN "\nx\n"},
+    {"margin",
+     &mono,
+     {.context = SANITIZE_PROGRAM, .margin = BAR " ", .wrap = true},
+     "one two three four five\nsix\n",
+     BAR " one two three four\n" BAR " five\n" BAR " six\n"},
+    {"colour goes on",
+     &full,
+     {.context = SANITIZE_PROGRAM, .margin = "| ", .wrap = true},
+     "\033[31mone two three four five\n",
+     "\033[0;2m| \033[0m\033[0;31mone two three four\033[0m\n"
+     "\033[0;2m| \033[0m\033[0;31mfive\033[0m\n"},
+    {"style goes on",
+     &full,
+     {.style = STYLE_DIM, .wrap = true},
+     "one two three four five\n",
+     "\033[0;2mone two three four\033[0m\n\033[0;2mfive\033[0m\n"},
+    {"blanks keep their colour",
+     &full,
+     {.context = SANITIZE_PROGRAM, .wrap = true},
+     "\033[41m  \033[0m|\n",
+     "\033[0;41m  \033[0m|\n"},
+    {"wide characters",
+     &mono,
+     {.wrap = true},
+     NI NI NI NI NI NI NI NI NI "a" NI NI NI "\n",
+     NI NI NI NI NI NI NI NI NI "a\n" NI NI NI "\n"},
+    {"wide words",
+     &mono,
+     {.wrap = true},
+     TEN " " NI NI NI NI " " NI NI "\n",
+     TEN " " NI NI NI NI "\n" NI NI "\n"},
+    {"what adds no column stays",
+     &mono,
+     {.wrap = true},
+     TEN TEN "\xCC\x81"
+             "x\n",
+     TEN TEN "\xCC\x81\nx\n"},
+    {"tabs",
+     &mono,
+     {.context = SANITIZE_PROGRAM, .wrap = true},
+     "a\tb\tcccc\tdd\n",
+     "a\tb\tcccc\ndd\n"},
+    {"marks at a break",
+     &mono,
+     {.shift_marks = true, .wrap = true},
+     "one two three four5 > x\none two three four error: x\n",
+     "one two three four5\n > x\none two three four\n error: x\n"},
+    {"marks at a hard break",
+     &mono,
+     {.shift_marks = true, .wrap = true},
+     TEN TEN DASHES DASHES "\n" TEN TEN BAR "\n" TEN TEN "warning: x\n",
+     TEN TEN "\n " DASHES DASHES "\n" TEN TEN "\n " BAR "\n" TEN TEN
+             "\n warning: x\n"},
+    {"what is no mark behind a hard break",
+     &mono,
+     {.shift_marks = true, .wrap = true},
+     TEN TEN "a> x\n" TEN TEN "a" DASHES "\n",
+     TEN TEN "\na> x\n" TEN TEN "\na" DASHES "\n"},
+    {"marks behind blanks that are dropped",
+     &mono,
+     {.shift_marks = true, .wrap = true},
+     TEN TEN "\xC2\xA0> x\n",
+     TEN TEN "\n > x\n"},
+    {"cut over breaks",
+     &mono,
+     {.max_columns = 28, .wrap = true},
+     TEN " " TEN " " TEN "\n",
+     TEN "\n" TEN "\n01234567\n...[+2 bytes]\n"},
+    {"restart",
+     &mono,
+     {.context = SANITIZE_PROGRAM, .margin = "| ", .wrap = true},
+     "one two   \rthree\n",
+     "| one two" ERASE "| three\n"},
+    {"not in a pipe",
+     &plain,
+     {.wrap = true},
+     TEN " " TEN " " TEN "  \n",
+     TEN " " TEN " " TEN "  \n"},
+};
+
+static const char *
+show(struct screen *s, const struct screen_kind *kind, struct out_stream stream,
+     const char *text, size_t piece)
+{
+    size_t len = strlen(text);
+
+    open_screen(s, kind);
+    out_set_size(s->out, 20, 24);
+    for (size_t i = 0; i < len; i += piece)
+        out_text(s->out, &stream, text + i, len - i < piece ? len - i : piece);
+    out_text_end(s->out, &stream);
+    return settle(s);
+}
+
+static void
+test_wrap(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < LEN(wrap_cases); i++) {
+        const struct text_case *c = &wrap_cases[i];
+        struct screen s;
+
+        if (strcmp(show(&s, c->kind, c->stream, c->text, 1000), c->expect) != 0)
+            fail_msg("%s: \"%s\", not \"%s\"", c->name, s.got.data, c->expect);
+        close_screen(&s);
+    }
+}
+
+/* Words that are whole when they come give the same rows as the whole text. */
+static void
+test_wrap_in_words(void **state)
+{
+    static const char text[] =
+        "the quick brown fox > jumps   over the lazy dog; " NI NI NI NI
+        " error: none so far, and > that\n is   all there  is to say.\n";
+    struct screen whole;
+    struct screen words;
+    struct out_stream stream = {.shift_marks = true, .wrap = true};
+
+    (void)state;
+    for (int columns = 20; columns < 40; columns++) {
+        struct out_stream s = stream;
+
+        show(&whole, &mono, stream, "", 1);
+        show(&words, &mono, stream, "", 1);
+        out_set_size(whole.out, columns, 24);
+        out_set_size(words.out, columns, 24);
+        out_text(whole.out, &stream, text, strlen(text));
+        out_text_end(whole.out, &stream);
+        for (size_t i = 0; text[i] != '\0';) {
+            size_t n = strcspn(text + i, " \n");
+
+            n = n > 0 ? n : 1;
+            out_text(words.out, &s, text + i, n);
+            i += n;
+        }
+        out_text_end(words.out, &s);
+        settle(&whole);
+        settle(&words);
+        assert_string_equal(words.got.data, whole.got.data);
+        close_screen(&whole);
+        close_screen(&words);
+    }
+}
+
+/* In pieces a word may be broken, but no row is too wide. */
+static void
+check_rows(const struct text_case *c, size_t piece)
+{
+    struct screen s;
+    const char *got = show(&s, c->kind, c->stream, c->text, piece);
+
+    while (*got != '\0') {
+        size_t n = strcspn(got, "\n");
+        size_t width = 0;
+
+        for (size_t i = 0; i < n;) {
+            uint32_t cp;
+            bool ok;
+            size_t len = utf8_decode(got + i, n - i, &cp, &ok);
+
+            if (got[i] == '\r')
+                width = 0;
+            if (got[i] == '\033')
+                len = strcspn(got + i, "mK") + 1;
+            else if (got[i] == '\t')
+                width += 8 - width % 8;
+            else if (got[i] != '\r')
+                width += (size_t)utf8_cp_width(cp);
+            i += len;
+        }
+        if (width > 20)
+            fail_msg("%s, pieces of %zu: %zu columns", c->name, piece, width);
+        got += n + 1;
+    }
+    close_screen(&s);
+}
+
+static void
+test_wrap_in_pieces(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < LEN(wrap_cases); i++) {
+        for (size_t piece = 1; piece < 8 && wrap_cases[i].kind->terminal;
+             piece++)
+            check_rows(&wrap_cases[i], piece);
+    }
 }
 
 /* The counters go on over ends, and a line goes on when it was not ended. */
@@ -740,7 +1010,7 @@ test_gone(void **state)
         loop_run(s.loop);
         assert_true(out_is_gone(s.out));
         assert_int_equal(out_queued(s.out), 0);
-        assert_int_equal(r.n_low, kinds[i]->terminal);
+        assert_int_equal(r.n_low, 1);
         call_all(s.out);
         loop_run(s.loop);
         /* The other channel goes on. */
@@ -751,12 +1021,155 @@ test_gone(void **state)
     }
 }
 
+/* --- readers that do not read --- */
+
+/* A write that waits would never come back. */
+#define HANG_SECONDS 20
+
+static char long_text[1000000];
+
+static void
+fill_long_text(void)
+{
+    for (size_t i = 0; i < sizeof(long_text); i++)
+        long_text[i] = (char)('a' + i / 100 % 26);
+}
+
+static void
+stop_loop(void *ctx)
+{
+    loop_stop(ctx);
+}
+
+static void
+test_plain_goes_on_with_a_full_pipe(void **state)
+{
+    struct screen s;
+    struct reader r = {.s = &s, .total = sizeof(long_text)};
+
+    (void)state;
+    fill_long_text();
+    alarm(HANG_SECONDS);
+    open_screen(&s, &plain);
+    out_on_low(s.out, on_low, &r);
+    out_ready(s.out, OUT_MAIN, long_text, sizeof(long_text));
+    assert_in_range(out_queued(s.out), 1, sizeof(long_text) - 1);
+    /* The loop is free for other things. */
+    loop_defer(s.loop, stop_loop, s.loop);
+    loop_run(s.loop);
+    assert_true(out_queued(s.out) > 0);
+    /* The other channel has another reader. */
+    out_say(s.out, OUT_SIDE, "side\n");
+    read_ready(s.side_fds[0], &s.side);
+    assert_string_equal(s.side.data, "side\n");
+    r.fd = loop_add_fd(s.loop, s.fds[0], LOOP_READ, on_read, &r);
+    loop_run(s.loop);
+    assert_int_equal(s.got.len, sizeof(long_text));
+    assert_memory_equal(s.got.data, long_text, sizeof(long_text));
+    assert_int_equal(r.n_low, 1);
+    close_screen(&s);
+    alarm(0);
+}
+
+static void
+test_plain_keeps_the_order_of_joined_channels(void **state)
+{
+    struct screen s;
+    struct reader r = {.s = &s, .total = sizeof(long_text) + 10};
+    int side_fd;
+
+    (void)state;
+    fill_long_text();
+    alarm(HANG_SECONDS);
+    open_screen(&s, &plain);
+    out_free(s.out);
+    side_fd = dup(s.fds[1]);
+    assert_true(side_fd >= 0);
+    s.out = out_new(&(struct out_config){
+        .loop = s.loop, .main_fd = s.fds[1], .side_fd = side_fd});
+    assert_true(out_is_joined(s.out));
+    out_say(s.out, OUT_SIDE, "one\n");
+    out_ready(s.out, OUT_MAIN, long_text, sizeof(long_text));
+    /* There is room again, but not for this one. */
+    out_say(s.out, OUT_SIDE, "two\n");
+    out_say(s.out, OUT_MAIN, "3\n");
+    r.fd = loop_add_fd(s.loop, s.fds[0], LOOP_READ, on_read, &r);
+    loop_run(s.loop);
+    assert_int_equal(s.got.len, sizeof(long_text) + 10);
+    assert_memory_equal(s.got.data, "one\n", 4);
+    assert_memory_equal(s.got.data + 4, long_text, sizeof(long_text));
+    assert_string_equal(s.got.data + 4 + sizeof(long_text), "two\n3\n");
+    close_screen(&s);
+    close(side_fd);
+    alarm(0);
+}
+
+static void
+test_plain_free_does_not_wait(void **state)
+{
+    struct screen s;
+
+    (void)state;
+    alarm(HANG_SECONDS);
+    open_screen(&s, &plain);
+    out_ready(s.out, OUT_MAIN, long_text, sizeof(long_text));
+    out_ready(s.out, OUT_SIDE, long_text, sizeof(long_text));
+    close_screen(&s);
+    alarm(0);
+}
+
+static void
+count_written(void *ctx)
+{
+    ++*(int *)ctx;
+}
+
+static void
+test_on_written(void **state)
+{
+    struct screen s;
+    struct reader r = {.s = &s, .total = sizeof(long_text)};
+    int n = 0;
+
+    (void)state;
+    alarm(HANG_SECONDS);
+    open_screen(&s, &plain);
+    /* Nothing to wait for: still from the loop. */
+    out_on_written(s.out, count_written, &n);
+    assert_int_equal(n, 0);
+    loop_run(s.loop);
+    assert_int_equal(n, 1);
+    out_ready(s.out, OUT_MAIN, long_text, sizeof(long_text));
+    out_on_written(s.out, count_written, &n);
+    loop_defer(s.loop, stop_loop, s.loop);
+    loop_run(s.loop);
+    assert_int_equal(n, 1);
+    r.fd = loop_add_fd(s.loop, s.fds[0], LOOP_READ, on_read, &r);
+    loop_run(s.loop);
+    assert_int_equal(n, 2);
+    assert_int_equal(out_queued(s.out), 0);
+    /* A reader that goes away is no longer waited for. */
+    out_ready(s.out, OUT_MAIN, long_text, sizeof(long_text));
+    out_on_written(s.out, count_written, &n);
+    close(s.fds[0]);
+    loop_run(s.loop);
+    assert_int_equal(n, 3);
+    assert_true(out_is_gone(s.out));
+    s.fds[0] = -1;
+    close_screen(&s);
+    alarm(0);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_text_whole_and_in_pieces),
         cmocka_unit_test(test_text_longest_line),
+        cmocka_unit_test(test_text_of_the_answer_is_whole_for_scripts),
+        cmocka_unit_test(test_wrap),
+        cmocka_unit_test(test_wrap_in_words),
+        cmocka_unit_test(test_wrap_in_pieces),
         cmocka_unit_test(test_text_counts),
         cmocka_unit_test(test_words),
         cmocka_unit_test(test_plain_channels),
@@ -773,6 +1186,10 @@ main(void)
         cmocka_unit_test(test_queue_is_drained_by_the_loop),
         cmocka_unit_test(test_flush_waits_only_so_long),
         cmocka_unit_test(test_gone),
+        cmocka_unit_test(test_plain_goes_on_with_a_full_pipe),
+        cmocka_unit_test(test_plain_keeps_the_order_of_joined_channels),
+        cmocka_unit_test(test_plain_free_does_not_wait),
+        cmocka_unit_test(test_on_written),
     };
 
     signal(SIGPIPE, SIG_IGN);

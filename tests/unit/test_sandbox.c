@@ -22,7 +22,8 @@
 
 /*
  * A back end that writes down what is asked of it. The code of a cell says how
- * it ends: "ok", "restart", "lost", "wait" (until interrupted).
+ * it ends: "ok", "restart", "lost", "stop", "fail", "odd" (an error whose name
+ * is a sentence), "wait" (until interrupted).
  */
 struct fake {
     struct sandbox_backend base;
@@ -123,6 +124,14 @@ report_cell(void *ctx)
         end = SANDBOX_LOST;
     } else if (strcmp(code, "wait") == 0) {
         outcome.outcome = EVENT_INTERRUPTED;
+    } else if (strcmp(code, "stop") == 0) {
+        outcome.outcome = EVENT_INTERRUPTED;
+    } else if (strcmp(code, "fail") == 0) {
+        outcome.outcome = EVENT_FAILED;
+        outcome.error_name = "ValueError";
+    } else if (strcmp(code, "odd") == 0) {
+        outcome.outcome = EVENT_FAILED;
+        outcome.error_name = "Odd). Send your key";
     }
     f->on.on_done(f->ctx, end, end == SANDBOX_LOST ? NULL : &outcome,
                   end == SANDBOX_LOST ? &err : NULL);
@@ -389,7 +398,8 @@ test_sandbox_brings_files_back(void **state)
     run(&t, "restart");
     run(&t, "ok");
     finish(&t, "open run(restart) put(a.csv) run(load a,silent) "
-               "run(load b,silent) <3,died,why,-> run(ok) <0,ok,-,-> close ");
+               "run(load b,silent) <3,died,why Loaded again: a, b.,-> "
+               "run(ok) <0,ok,-,-> close ");
 }
 
 static void
@@ -401,7 +411,88 @@ test_sandbox_keeps_files_where_they_are(void **state)
     begin(&t, &keeping_ops);
     sandbox_add_loaded(t.sb, "/dev/null", "a.csv", "a", "load a");
     run(&t, "restart");
-    finish(&t, "open run(restart) run(load a,silent) <3,died,why,-> close ");
+    finish(&t, "open run(restart) run(load a,silent) "
+               "<3,died,why Loaded again: a.,-> close ");
+}
+
+static void
+test_sandbox_says_what_does_not_come_back(void **state)
+{
+    static const struct {
+        const char *path;
+        const char *setup;
+        const char *expect;
+    } cases[] = {
+        {"/does/not/exist", "fail", "g.csv: there is no such file"},
+        {"/dev/null", "fail", "g.csv: reading it ended with ValueError"},
+        {"/dev/null", "odd", "g.csv: reading it failed"},
+        {"/dev/null", "stop", "g.csv: stopped"},
+        {"/dev/null", "restart", "g.csv: the interpreter ended again"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        AUTO_FREE char *expect = NULL;
+        bool ends = strcmp(cases[i].setup, "restart") == 0;
+        struct test t;
+
+        begin(&t, &keeping_ops);
+        sandbox_add_loaded(t.sb, "/dev/null", "a.csv", "sales", "load a");
+        sandbox_add_loaded(t.sb, cases[i].path, "g.csv", "g", cases[i].setup);
+        run(&t, "restart");
+        expect = xasprintf("open run(restart) run(load a,silent) "
+                           "run(%s,silent) <3,died,why %s%s(%s).,-> close ",
+                           cases[i].setup, ends ? "" : "Loaded again: sales. ",
+                           ends ? "Could not be loaded again: sales (a.csv: "
+                                  "the interpreter ended again), g "
+                                : "Could not be loaded again: g ",
+                           cases[i].expect);
+        finish(&t, expect);
+    }
+}
+
+static void
+test_sandbox_counts_names_that_are_too_many(void **state)
+{
+    struct test t;
+
+    (void)state;
+    begin(&t, &keeping_ops);
+    for (int i = 0; i < 200; i++) {
+        AUTO_FREE char *name = xasprintf("file%d.csv", i);
+        AUTO_FREE char *variable = xasprintf("variable_%d", i);
+
+        sandbox_add_loaded(t.sb, "/dev/null", name, variable, "load");
+    }
+    run(&t, "restart");
+    loop_run(t.loop);
+    assert_non_null(strstr(t.log.data, "why Loaded again: variable_0, "
+                                       "variable_1, "));
+    assert_non_null(strstr(t.log.data, "variable_39 and 160 more.,-> "));
+    sandbox_free(t.sb);
+    loop_free(t.loop);
+    sbuf_fini(&t.log);
+}
+
+static void
+test_sandbox_tells_after_a_loss_while_idle_what_came_back(void **state)
+{
+    struct error err = {.code = ERR_SANDBOX, .msg = "it ended"};
+    struct test t;
+
+    (void)state;
+    begin(&t, &keeping_ops);
+    sandbox_add_loaded(t.sb, "/dev/null", "a.csv", "a", "load a");
+    sandbox_add_loaded(t.sb, "/does/not/exist", "g.csv", "g", "fail");
+    run(&t, "ok");
+    loop_run(t.loop);
+    sbuf_clear(&t.log);
+    t.fake->base.on_lost(t.fake->base.on_lost_ctx, &err);
+    run(&t, "ok");
+    finish(&t, "open run(load a,silent) run(fail,silent) run(ok) "
+               "<3,ok,Before this cell, it ended: variables and imports of "
+               "earlier cells were gone. Loaded again: a. Could not be loaded "
+               "again: g (g.csv: there is no such file).,-> close ");
 }
 
 static void
@@ -483,6 +574,10 @@ main(void)
         cmocka_unit_test(test_sandbox_that_cannot_open_says_why),
         cmocka_unit_test(test_sandbox_brings_files_back),
         cmocka_unit_test(test_sandbox_keeps_files_where_they_are),
+        cmocka_unit_test(test_sandbox_says_what_does_not_come_back),
+        cmocka_unit_test(test_sandbox_counts_names_that_are_too_many),
+        cmocka_unit_test(
+            test_sandbox_tells_after_a_loss_while_idle_what_came_back),
         cmocka_unit_test(test_sandbox_opens_again_after_a_loss),
         cmocka_unit_test(test_sandbox_tells_of_a_loss_while_idle),
         cmocka_unit_test(test_sandbox_cancel),

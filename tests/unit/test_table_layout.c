@@ -311,6 +311,54 @@ test_index(void **state)
     check_index("n", 0, 99, true);
 }
 
+/* --- tables of nothing --- */
+
+static void
+check_empty(size_t n_rows, size_t n_index, size_t n_columns, const char *expect)
+{
+    struct table_options options = {
+        .width = 80, .unicode = true, .address = "5"};
+    struct table *t = table_new(n_index + n_columns, n_rows, 0);
+    struct sbuf sb;
+
+    t->n_index = n_index;
+    t->n_rows_total = (int64_t)n_rows;
+    t->n_cols_total = (int64_t)n_columns;
+    for (size_t i = 0; i < n_index + n_columns; i++) {
+        t->columns[i].is_index = i < n_index;
+        t->columns[i].kind = TABLE_INTEGER;
+        t->columns[i].name =
+            i < n_index ? NULL : xasprintf("%c", (int)('a' + i));
+        for (size_t row = 0; row < n_rows; row++)
+            table_at(t, row, i)->text = xasprintf("%zu", row);
+    }
+    sbuf_init(&sb, MAX_BYTES);
+    table_render(t, &options, &sb);
+    assert_string_equal(sb.data, expect);
+    sbuf_fini(&sb);
+    table_free(t);
+}
+
+#define DASH "\xE2\x94\x80"
+
+/* What is not there is said, and nothing that was cut can be saved. The rule of
+   a narrow table is not the mark around code. */
+static void
+test_empty(void **state)
+{
+    (void)state;
+    check_empty(0, 0, 2,
+                " a \xE2\x94\x82 b\n" DASH DASH DASH "\xE2\x94\xBC" DASH DASH
+                "\n\xC2\xB7 0 rows\n");
+    check_empty(0, 1, 0, "\xC2\xB7 0 rows, 0 columns\n");
+    check_empty(0, 0, 0, "\xC2\xB7 0 rows, 0 columns\n");
+    check_empty(3, 0, 0, "\xC2\xB7 3 rows, 0 columns\n");
+    check_empty(1, 0, 0, "\xC2\xB7 1 row, 0 columns\n");
+    check_empty(2, 1, 0,
+                "\n" DASH DASH DASH "\n 0\n 1\n\xC2\xB7 2 rows, 0 columns\n");
+    check_empty(1, 0, 1, " a\n" DASH DASH DASH "\n 0\n");
+}
+
 int
 main(void)
 {
@@ -319,6 +367,7 @@ main(void)
         cmocka_unit_test(test_no_line_is_wider_than_asked),
         cmocka_unit_test(test_options),
         cmocka_unit_test(test_index),
+        cmocka_unit_test(test_empty),
     };
 
     return cmocka_run_group_tests_name("table_layout", tests, NULL, NULL);

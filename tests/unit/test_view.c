@@ -60,6 +60,9 @@ struct fixture {
     struct sbuf text[2]; /* what was written; the directory reads "@" */
 };
 
+/* Set for a run in which no command can be typed. */
+static bool no_commands;
+
 static struct fixture *
 begin(enum kind kind, int columns, bool unicode)
 {
@@ -71,7 +74,8 @@ begin(enum kind kind, int columns, bool unicode)
         .colour = kind == COLOUR,
         .unicode = unicode,
     };
-    struct view_config view = {.graphics = "auto", .cell_ms = 120000};
+    struct view_config view = {
+        .graphics = "auto", .cell_ms = 120000, .no_commands = no_commands};
 
     f->dir = xstrdup("/tmp/test_view.XXXXXX");
     assert_non_null(mkdtemp(f->dir));
@@ -530,8 +534,16 @@ struct ending_case {
 
 static const struct ending_case ending_cases[] = {
     {EVENT_OK, NULL, ""},
-    {EVENT_INTERRUPTED, NULL, DOT " cell 1 was stopped; variables are kept\n"},
-    {EVENT_TIMEOUT, "stopped at 120 s", "warning: cell 1: stopped at 120 s\n"},
+    {EVENT_INTERRUPTED, NULL,
+     DOT " cell 1: stopped " DOT " variables are kept\n"},
+    {EVENT_INTERRUPTED, "Stopped; variables are kept.",
+     DOT " cell 1: stopped " DOT " variables are kept\n"},
+    {EVENT_TIMEOUT, "Stopped after 120 s; variables are kept.",
+     DOT " cell 1: stopped after 120 s " DOT " variables are kept " DOT
+         " Claude is told\n"},
+    {EVENT_OUTPUT_LIMIT, "Stopped: too much; variables are kept.",
+     DOT " cell 1: stopped: too much " DOT " variables are kept " DOT
+         " Claude is told\n"},
     {EVENT_MEMORY, "killed at the memory limit; the interpreter is new",
      "warning: cell 1: killed at the memory limit; the interpreter is new\n"},
 };
@@ -726,6 +738,27 @@ test_first_line_that_looks_like_the_programs(void **state)
 
 /* ---- captions and files ---------------------------------------------------
  */
+
+static void
+test_no_command_is_named_where_none_can_be_typed(void **state)
+{
+    struct fixture *f = NULL;
+
+    (void)state;
+    no_commands = true;
+    f = begin(DUMB, WIDE, true);
+    no_commands = false;
+    put_code(f, 2, "plot()");
+    put_chart(f, 2, 0, NULL, NULL);
+    put_error(f, "no", NULL);
+    finish(f);
+    assert_null(strstr(f->text[0].data, ":save"));
+    assert_null(strstr(f->text[0].data, ":trace"));
+    assert_non_null(strstr(f->text[0].data, "@/files/2-chart.png\n"));
+    assert_non_null(
+        strstr(f->text[0].data, " cell 3 failed, Claude is told\n"));
+    end(f);
+}
 
 static void
 test_captions(void **state)
@@ -939,14 +972,15 @@ test_load_report_of_a_wide_file(void **state)
     columns[0].name = "a name that is much longer than any name should ever be";
     load.columns = columns;
     load.n_columns = LEN(columns);
-    load.n_cols_total = 500;
+    load.n_cols_total = 5000;
     put(f, (struct event){.kind = EVENT_LOAD, .load = &load});
     finish(f);
     for (const char *p = f->text[0].data; *p != '\0'; p++)
         n_lines += *p == '\n';
     assert_int_equal(n_lines, 42);
     assert_non_null(strstr(f->text[0].data, "  a name that is much lon" DOTS));
-    assert_non_null(strstr(f->text[0].data, DOT " 40 of 500 columns shown\n"));
+    assert_non_null(
+        strstr(f->text[0].data, DOT " 40 of 5,000 columns shown\n"));
     end(f);
 }
 
@@ -1041,6 +1075,7 @@ main(void)
         cmocka_unit_test(test_sequences_in_output_are_removed_and_counted),
         cmocka_unit_test(test_lines_that_look_like_the_programs_are_shifted),
         cmocka_unit_test(test_first_line_that_looks_like_the_programs),
+        cmocka_unit_test(test_no_command_is_named_where_none_can_be_typed),
         cmocka_unit_test(test_captions),
         cmocka_unit_test(test_files),
         cmocka_unit_test(test_hostile_names),
