@@ -419,8 +419,7 @@ is_ignored(int signo)
 {
     struct sigaction action;
 
-    return sigaction(signo, NULL, &action) == 0 &&
-           action.sa_handler == SIG_IGN;
+    return sigaction(signo, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
 static int

@@ -65,7 +65,8 @@ struct sandbox_outcome {
     const char *error_value; /* untrusted */
     const char *traceback;   /* untrusted */
     const char *hint;        /* untrusted; NULL: none */
-    const char *reason; /* one sentence of ours when it was ended or died */
+    const char *reason; /* sentences of ours (at most 4 KiB) when it was ended
+                           or died */
     bool variables_lost;
     int64_t output_dropped_bytes; /* behind the limit of output */
 };

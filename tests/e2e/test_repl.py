@@ -386,7 +386,7 @@ def test_completion_of_what_paths_have_in_common():
             s.send(":load qu\t")
             s.shows('> :load "quarterly')
             s.send(".\t")
-            s.shows('> :load "quarterly.csv"')
+            s.shows("> :load quarterly.csv")
             s.send("\r")
             s.shows("quarterly  4 rows")
 

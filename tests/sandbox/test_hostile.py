@@ -111,7 +111,9 @@ def test_nobody_at_the_keyboard():
 
 def test_pip_is_explained_at_once():
     for code in ("!pip install requests", "%pip install requests"):
-        cell = run(code)
+        # What is loaded ahead takes its time, too.
+        run("import pandas, matplotlib.pyplot")
+        cell = sandbox().cell(code)
         said = cell.text + json.dumps(cell.notes) + (cell.value or "") + \
             (cell.hint or "")
         assert "no network" in said or "installed from here" in said, cell
