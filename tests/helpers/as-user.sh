@@ -57,7 +57,7 @@ if [ -n "$src" ] && [ -n "$build" ] && ! {
 } 2>/dev/null; then
     tree=$base/tree
     mkdir "$tree" "$tree/tests"
-    for name in sandpiper sandpiper-picture; do
+    for name in sandpiper sandpiper-picture config.status; do
         [ ! -e "$build/$name" ] || cp "$build/$name" "$tree/"
     done
     for name in share src include man configure.ac; do
@@ -69,6 +69,10 @@ if [ -n "$src" ] && [ -n "$build" ] && ! {
         unit | fuzz) ;;
         *) cp -R "$name" "$tree/tests/" ;;
         esac
+    done
+    for name in sandbox_driver lineedit_driver; do
+        [ ! -e "$build/tests/helpers/$name" ] ||
+            cp "$build/tests/helpers/$name" "$tree/tests/helpers/"
     done
     chmod -R a+rX "$tree"
     for argument; do
@@ -84,7 +88,10 @@ if [ -n "$src" ] && [ -n "$build" ] && ! {
     srcdir=$tree
     SANDPIPER=$tree/sandpiper
     SANDPIPER_PICTURE=$tree/sandpiper-picture
+    SANDBOX_DRIVER=$tree/tests/helpers/sandbox_driver
+    LINEEDIT_DRIVER=$tree/tests/helpers/lineedit_driver
     export abs_top_srcdir abs_top_builddir srcdir SANDPIPER SANDPIPER_PICTURE
+    export SANDBOX_DRIVER LINEEDIT_DRIVER
     cd "$tree"
 fi
 

@@ -223,7 +223,8 @@ test_workspace_usage_counts_blocks(void **state)
     assert_int_equal(io_write_all(fd, block, sizeof(block), &err), 0);
     assert_int_equal(fsync(fd), 0);
     assert_true(workspace_usage(p->fd, 10000) - before >= 65536);
-    assert_true(workspace_usage(p->fd, 1) <= before);
+    /* Fewer entries are looked at; which, the file system decides. */
+    assert_true(workspace_usage(p->fd, 1) <= workspace_usage(p->fd, 10000));
 }
 
 static void
