@@ -328,8 +328,10 @@ def test_output_flood_is_cut_at_4_mib():
             assert cell.ms < 4000, (name, cell.ms)
             must_work(sb, True)
         grown = resident(sb.process.pid) - base
-        # The driver holds lines of its own of the same size as the chunks.
-        assert grown < 32 * MIB, grown
+        # The driver holds lines of its own of the same size as the chunks; a
+        # sanitizer keeps what is freed, so that its use is seen.
+        if not os.environ.get("SANDPIPER_SANITIZERS", "").strip():
+            assert grown < 32 * MIB, grown
 
 
 @tap.timeout(60)
