@@ -7,11 +7,11 @@
 def _sandpiper_load(spec):
     # A cell may have given any of these names another meaning.
     from builtins import (
-        EOFError, Exception, OSError, OverflowError, TypeError,
-        UnicodeDecodeError, ValueError, all, any, bool, bytes, dict,
-        enumerate, exec, float, format, getattr, globals, int, isinstance, len,
-        list, map, max, min, next, open, range, repr, set, str, sum, tuple,
-        type, zip)
+        Exception, ImportError, OSError, OverflowError, TypeError,
+        UnicodeDecodeError,
+        ValueError, abs, all, any, bool, bytes, dict, enumerate, exec, float,
+        format, getattr, globals, int, isinstance, len, list, map, max, next,
+        open, set, str, sum, tuple, type)
 
     import csv
     import io
@@ -314,6 +314,13 @@ def _sandpiper_load(spec):
         ending = os.path.splitext(stem)[1]
     ending = ending.lower()
     report = {}
+    # A cell may have gone elsewhere; names below are those of the workspace.
+    try:
+        here = os.getcwd()
+    except OSError:
+        here = "/"
+    if os.path.isdir("/workspace/data"):
+        os.chdir("/workspace")
     try:
         # Warnings of pandas, on mixed types and the like, would be printed.
         with warnings.catch_warnings():
@@ -343,6 +350,7 @@ def _sandpiper_load(spec):
             text = "the file has no columns"
         report = {"error": short(text or type(e).__name__, 400),
                   "type": type(e).__name__}
+    os.chdir(here)
     line = io.StringIO()
     json.dump(report, line)
     sys.stdout.write("\n" + marker + line.getvalue() + "\n")

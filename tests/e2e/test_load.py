@@ -452,10 +452,11 @@ def test_only_a_header():
 @tap.timeout(90)
 def test_a_load_after_a_cell_keeps_the_variables():
     with Place() as place, ClaudeServer([
-            reply([run("import math\nkept = {'a': [1, 2]}\n"
-                       "def f(x): return x + 1\n")]),
+            reply([run("import math, os\nkept = {'a': [1, 2]}\n"
+                       "def f(x): return x + 1\nos.chdir('/tmp')\n")]),
             reply(["Set."]),
-            reply([run("print(kept, f(1), math.floor(2.5), more.shape)")]),
+            reply([run("print(kept, f(1), math.floor(2.5), more.shape, "
+                       "os.getcwd())")]),
             reply(["Done."])]) as server:
         place.file("sales.csv")
         with place.repl(server, "sales.csv") as s:
@@ -469,7 +470,7 @@ def test_a_load_after_a_cell_keeps_the_variables():
             s.has_not("variables are gone")
             s.ask("use it")
             (told, is_error), = results(server.requests[3])
-            assert "{'a': [1, 2]} 2 2 (2, 2)" in told, told
+            assert "{'a': [1, 2]} 2 2 (2, 2) /tmp" in told, told
             assert "`more`" in question(server.requests[2])
             assert "`sales`" not in question(server.requests[2])
 

@@ -400,11 +400,19 @@ def test_names_that_cells_have_taken():
     printed = io.StringIO()
     spec = json.dumps({"name": b"x.csv".hex(), "variable": "v",
                        "marker": MARKER, "link": ""})
-    with workspace(b"x.csv", b"a,d\n1,2025-01-01\n"), \
-            contextlib.redirect_stdout(printed):
-        exec(CODE, space)
-        space["_sandpiper_load"](spec.encode().hex())
-    assert space["v"].shape == (1, 2), printed.getvalue()
+    data = b"a,d,f,b,t\n1,2025-01-01,0.5,True,x\n2,2025-01-02,,False,y\n"
+    for text, shape in ((data, (2, 5)), (data.replace(b".5,", b".5,x"), None),
+                        (b"a,d\n1,2,\n", (1, 2)), (b"\xff\0", None)):
+        space["v"] = None
+        printed.seek(0)
+        printed.truncate()
+        with workspace(b"x.csv", text), contextlib.redirect_stdout(printed):
+            exec(CODE, space)
+            space["_sandpiper_load"](spec.encode().hex())
+        report = printed.getvalue()
+        assert "NoneType" not in report, report
+        if shape:
+            assert space["v"].shape == shape, report
 
 
 def reload(link, before):
