@@ -452,8 +452,9 @@ test_live_comes_back_after_an_end(void **state)
         {"import os; os.kill(os.getpid(), 11)", 0, EVENT_DIED, ""},
         {"import signal; signal.signal(2, signal.SIG_IGN)\nwhile True: pass",
          100, EVENT_KILLED, ""},
-        {"import os, time\nfor i in range(6):\n  if os.fork() == 0:\n    b = "
-         "bytearray(b'x' * 150000000); time.sleep(9)\ntime.sleep(9)",
+        /* Each well below the limit of one process, whatever is imported. */
+        {"import os, time\nfor i in range(14):\n  if os.fork() == 0:\n    b = "
+         "bytearray(b'x' * 80000000); time.sleep(9)\ntime.sleep(9)",
          0, EVENT_MEMORY, ""},
         {"import os, time\nos.write(4, b'no event\\n'); time.sleep(9)", 0,
          EVENT_DIED, ""},
