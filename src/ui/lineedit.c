@@ -38,7 +38,6 @@
 #define MIN_ROWS 3
 
 #define MAX_PROMPT_BYTES 256
-#define MAX_LIST_BYTES (1u << 20)
 #define MAX_SEARCH_PASTE_BYTES 200
 #define STREAM_BYTES (64u << 10)
 
@@ -73,9 +72,7 @@ struct lineedit {
     int rows;
     bool sideways;      /* the line is shown on one row that scrolls */
     bool user_sideways; /* wanted so by the user */
-    int goal_column;    /* of Up and Down */
-
-    struct lineedit_candidates found;
+    struct lineedit_keys keys_of_ours;
 };
 
 /* Readline's callbacks carry no context, and there is one readline. */
@@ -242,6 +239,7 @@ static void
 set_size(struct lineedit *le, int columns, int rows)
 {
     le->columns = columns < MIN_COLUMNS ? MIN_COLUMNS : columns;
+    le->keys_of_ours.columns = le->columns;
     le->rows = rows < MIN_ROWS ? MIN_ROWS : rows;
     rl_set_screen_size(le->rows, le->columns);
 }
@@ -662,183 +660,6 @@ lineedit_unit(struct lineedit *le, const struct input_unit *unit)
         lineedit_ahead_add(&le->ahead, unit);
 }
 
-/* ---- completion ---- */
-
-/*
- * Called before readline looks for the word: the application knows where it
- * begins. The one character before it is made the only one that breaks words.
- */
-static char *
-ask_for_words(void)
-{
-    static char breaks[2];
-    struct lineedit *le = active;
-
-    lineedit_words_fini(&le->found);
-    le->on->complete(le->ctx, rl_line_buffer, (size_t)rl_point, &le->found);
-    lineedit_words_filter(&le->found);
-    breaks[0] = le->found.start > 0 && le->found.start <= (size_t)rl_point
-                    ? rl_line_buffer[le->found.start - 1]
-                    : '\0';
-    return breaks;
-}
-
-static void
-print_words(struct lineedit *le, char *const *words, size_t n)
-{
-    AUTO_SBUF struct sbuf sb = {0};
-
-    sbuf_init(&sb, MAX_LIST_BYTES);
-    lineedit_add_list(&sb, words, n, le->columns, out_rows(le->out) - 1,
-                      out_has_unicode(le->out));
-    out_ready(le->out, OUT_SIDE, sb.data, sb.len);
-}
-
-static void
-print_matches(char **matches, int n, int longest)
-{
-    (void)longest;
-    if (n > 0)
-        print_words(active, matches + 1, (size_t)n);
-}
-
-/* Readline frees what is returned. */
-static char **
-give_words(const char *text, int start, int end)
-{
-    struct lineedit *le = active;
-    struct lineedit_candidates *found = &le->found;
-    char **matches = NULL;
-    size_t n = 0;
-
-    (void)text;
-    /* At the start of a line readline looks for no word. */
-    if (end == 0)
-        ask_for_words();
-    /* Else file names follow. */
-    rl_attempted_completion_over = 1;
-    if (found->n_words == 0)
-        return NULL;
-    matches = xcalloc(found->n_words + 2, sizeof(*matches));
-    for (size_t i = 0; i < found->n_words; i++) {
-        char *word = lineedit_words_fit(found, found->words[i], rl_line_buffer,
-                                        (size_t)start);
-
-        if (word != NULL)
-            matches[++n] = word;
-    }
-    if (n == 1 && rl_completion_type == '?') {
-        /* A single one would be printed past the hook. */
-        print_words(le, matches + 1, 1);
-        free(matches[1]);
-        n = 0;
-    }
-    if (n == 0) {
-        free(matches);
-        return NULL;
-    }
-    matches[0] = xstrndup(matches[1], lineedit_words_prefix(matches + 1, n));
-    if (n == 1) {
-        rl_completion_suppress_append =
-            found->is_path && lineedit_words_is_directory(matches[1]);
-        free(matches[1]);
-        matches[1] = NULL;
-    }
-    return matches;
-}
-
-static int
-complete_key(int count, int key)
-{
-    (void)count;
-    rl_completion_invoking_key = key;
-    return rl_complete_internal('!');
-}
-
-/* ---- own keys ---- */
-
-static int
-line_feed_key(int count, int key)
-{
-    (void)key;
-    while (count-- > 0)
-        rl_insert_text("\n");
-    return 0;
-}
-
-static int up_key(int count, int key);
-static int down_key(int count, int key);
-
-static void
-remember_column(void)
-{
-    if (rl_last_func != up_key && rl_last_func != down_key)
-        active->goal_column = lineedit_row_column(rl_line_buffer, rl_point);
-}
-
-/* Up and Down in a text of several rows; at its ends, the history. */
-static int
-up_key(int count, int key)
-{
-    int start = lineedit_row_start(rl_line_buffer, rl_point);
-
-    if (start == 0)
-        return rl_get_previous_history(count, key);
-    remember_column();
-    rl_point = lineedit_row_find(rl_line_buffer,
-                                 lineedit_row_start(rl_line_buffer, start - 1),
-                                 rl_end, active->goal_column);
-    return 0;
-}
-
-static int
-down_key(int count, int key)
-{
-    int end = rl_point;
-
-    while (end < rl_end && rl_line_buffer[end] != '\n')
-        end++;
-    if (end == rl_end)
-        return rl_get_next_history(count, key);
-    remember_column();
-    rl_point =
-        lineedit_row_find(rl_line_buffer, end + 1, rl_end, active->goal_column);
-    return 0;
-}
-
-/* Only over readline's own meaning: what the user has bound stays. */
-static void
-bind_over(const char *keyseq, rl_command_func_t *usual,
-          rl_command_func_t *command, Keymap map)
-{
-    int type = 0;
-    rl_command_func_t *now = rl_function_of_keyseq(keyseq, map, &type);
-
-    if (now == NULL || (type == ISFUNC && now == usual))
-        rl_bind_keyseq_in_map(keyseq, command, map);
-}
-
-static void
-bind_keys(void)
-{
-    static const char *const maps[] = {"emacs-standard", "vi-insert"};
-    Keymap command_map = rl_get_keymap_by_name("vi-command");
-
-    for (size_t i = 0; i < sizeof(maps) / sizeof(maps[0]); i++) {
-        Keymap map = rl_get_keymap_by_name(maps[i]);
-
-        bind_over("\t", rl_complete, complete_key, map);
-        bind_over("\033[A", rl_get_previous_history, up_key, map);
-        bind_over("\033OA", rl_get_previous_history, up_key, map);
-        bind_over("\033[B", rl_get_next_history, down_key, map);
-        bind_over("\033OB", rl_get_next_history, down_key, map);
-        bind_over("\033\r", rl_vi_editing_mode, line_feed_key, map);
-        bind_over("\033\n", rl_vi_editing_mode, line_feed_key, map);
-    }
-    bind_over("\033[A", rl_get_previous_history, up_key, command_map);
-    bind_over("\033[B", rl_get_next_history, down_key, command_map);
-}
-
 /* ---- life ---- */
 
 static void
@@ -888,10 +709,8 @@ start_readline(struct lineedit *le)
     /* Without it readline looks at the terminal itself, finds bytes there, and
        asks for them although there are none here. */
     rl_input_available_hook = has_key;
-    rl_attempted_completion_function = give_words;
-    rl_completion_word_break_hook = ask_for_words;
     rl_completer_quote_characters = NULL;
-    rl_completion_display_matches_hook = print_matches;
+    lineedit_keys_start(&le->keys_of_ours);
     rl_completion_query_items = -1;
     rl_initialize();
 
@@ -911,7 +730,7 @@ start_readline(struct lineedit *le)
     le->user_sideways = is_on("horizontal-scroll-mode");
     tty_size(le->tty, &columns, &rows);
     set_size(le, columns, rows);
-    bind_keys();
+    lineedit_keys_bind();
 }
 
 struct lineedit *
@@ -926,6 +745,7 @@ lineedit_new(struct loop *loop, struct tty *tty, struct out *out,
     le->out = out;
     le->on = on;
     le->ctx = ctx;
+    le->keys_of_ours = (struct lineedit_keys){.out = out, .on = on, .ctx = ctx};
     active = le;
     use_utf8();
     if (open_streams(le, err) < 0) {
@@ -949,7 +769,7 @@ lineedit_free(struct lineedit *le)
     }
     loop_task_remove(le->task);
     lineedit_ahead_fini(&le->ahead);
-    lineedit_words_fini(&le->found);
+    lineedit_keys_fini(&le->keys_of_ours);
     free(le->line);
     rl_instream = NULL;
     rl_outstream = NULL;

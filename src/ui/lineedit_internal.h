@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The parts of the line editor that are pure and know nothing of readline but
- * how it counts: where the line stands on the screen, what was typed ahead, and
- * the candidates of a completion.
+ * The parts of the line editor: pure ones that know nothing of readline but how
+ * it counts (where the line stands on the screen, what was typed ahead, the
+ * candidates of a completion), and the keys of our own.
  */
 #ifndef UI_LINEEDIT_INTERNAL_H
 #define UI_LINEEDIT_INTERNAL_H
@@ -12,8 +12,9 @@
 
 #include "base/sbuf.h"
 #include "term/input.h"
+#include "ui/lineedit.h"
 
-struct lineedit_candidates;
+struct out;
 
 /* ---- lineedit_layout ---- */
 
@@ -95,5 +96,24 @@ bool lineedit_words_is_directory(const char *word);
  */
 void lineedit_add_list(struct sbuf *sb, char *const *words, size_t n_words,
                        int columns, int max_lines, bool unicode);
+
+/* ---- lineedit_keys: completion and keys of our own; these know readline ----
+ */
+
+struct lineedit_keys {
+    struct out *out;                    /* borrowed */
+    const struct lineedit_handlers *on; /* borrowed */
+    void *ctx;
+    int columns;
+    int goal_column; /* of Up and Down */
+    struct lineedit_candidates found;
+};
+
+/* Sets readline's hooks, before it is initialised; one at a time. */
+void lineedit_keys_start(struct lineedit_keys *k);
+
+/* Binds the keys, after it has been initialised. */
+void lineedit_keys_bind(void);
+void lineedit_keys_fini(struct lineedit_keys *k);
 
 #endif
