@@ -72,6 +72,10 @@ void app_cancel(struct app *app);
 /* The first lines of a session. */
 void app_greet(struct app *app);
 
+/* How long the terminal's answers are waited for, in milliseconds: longer over
+   SSH. */
+int app_probe_ms(void);
+
 /* Takes the exit status of the worst thing that happened: that of err. */
 int app_exit_status(const struct error *err);
 

@@ -556,13 +556,13 @@ static bool
 nudge(struct agent *a, const struct claude_reply *reply)
 {
     struct error err = {0};
-    static const char TEXT[] = "Please go on and answer the question.";
+    static const char go_on[] = "Please go on and answer the question.";
 
     if (!str_blank(reply->text) || a->n_nudges == MAX_NUDGES ||
         a->n_turn_cells == 0 || a->n_rounds >= a->config.max_rounds)
         return false;
     a->n_nudges++;
-    if (claude_history_add_user(a->history, TEXT, strlen(TEXT), &err) < 0) {
+    if (claude_history_add_user(a->history, go_on, strlen(go_on), &err) < 0) {
         end_turn(a, EVENT_FAILED, &err);
         return true;
     }

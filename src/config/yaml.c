@@ -84,18 +84,19 @@ unknown_key(const struct reader *r, const yaml_node_t *node, const char *name,
 
     if (config_looks_secret(dot != NULL ? dot + 1 : name) ||
         config_looks_secret(name))
-        err_set(err, ERR_CONFIG,
-                "unknown key, not repeated since it may be a secret; a key "
-                "for the Claude API is the value of 'api_key:' below "
-                "'model:'");
+        error_fill(err, ERR_CONFIG,
+                   "unknown key, not repeated since it may be a secret; a key "
+                   "for the Claude API is the value of 'api_key:' below "
+                   "'model:'");
     else if (is_section_name && config_find_key(name) != NULL)
-        err_set(err, ERR_CONFIG, "unknown key '%s': write '%s:' below '%.*s:'",
-                name, strchr(name, '.') + 1, (int)strcspn(name, "."), name);
+        error_fill(err, ERR_CONFIG,
+                   "unknown key '%s': write '%s:' below '%.*s:'", name,
+                   strchr(name, '.') + 1, (int)strcspn(name, "."), name);
     else if (near != NULL)
-        err_set(err, ERR_CONFIG, "unknown key '%s'; the nearest is '%s'", name,
-                near);
+        error_fill(err, ERR_CONFIG, "unknown key '%s'; the nearest is '%s'",
+                   name, near);
     else
-        err_set(err, ERR_CONFIG, "unknown key '%s'", name);
+        error_fill(err, ERR_CONFIG, "unknown key '%s'", name);
     for (size_t i = 0; i < config_n_keys; i++)
         free(names[i]);
     free(names);
@@ -126,12 +127,12 @@ read_value(struct reader *r, const yaml_node_t *key_node, const char *name,
     if (key == NULL)
         return unknown_key(r, key_node, name, false, err);
     if (r->seen[key - config_keys]) {
-        err_set(err, ERR_CONFIG, "%s is there twice", name);
+        error_fill(err, ERR_CONFIG, "%s is there twice", name);
         return fail_at(r, key_node, err);
     }
     r->seen[key - config_keys] = true;
     if (text == NULL) {
-        err_set(err, ERR_CONFIG, "%s: expected one value", name);
+        error_fill(err, ERR_CONFIG, "%s: expected one value", name);
         return fail_at(r, value_node, err);
     }
     if (config_assign(r->config, key, text, err) < 0)
@@ -152,7 +153,7 @@ read_section(struct reader *r, const char *section, const yaml_node_t *map,
         AUTO_FREE char *full = NULL;
 
         if (name == NULL) {
-            err_set(err, ERR_CONFIG, "expected a name before ':'");
+            error_fill(err, ERR_CONFIG, "expected a name before ':'");
             return fail_at(r, key, err);
         }
         full = xasprintf("%s.%s", section, name);
@@ -170,7 +171,7 @@ read_root(struct reader *r, const yaml_node_t *root, struct error *err)
     if (root == NULL || is_empty(root))
         return 0;
     if (root->type != YAML_MAPPING_NODE) {
-        err_set(err, ERR_CONFIG, "expected sections such as 'model:'");
+        error_fill(err, ERR_CONFIG, "expected sections such as 'model:'");
         return fail_at(r, root, err);
     }
     pair = root->data.mapping.pairs.start;
@@ -180,7 +181,7 @@ read_root(struct reader *r, const yaml_node_t *root, struct error *err)
         const char *name = scalar_text(key);
 
         if (name == NULL) {
-            err_set(err, ERR_CONFIG, "expected a name before ':'");
+            error_fill(err, ERR_CONFIG, "expected a name before ':'");
             return fail_at(r, key, err);
         }
         if (!is_section(name))
@@ -188,7 +189,7 @@ read_root(struct reader *r, const yaml_node_t *root, struct error *err)
         if (is_empty(value))
             continue;
         if (value == NULL || value->type != YAML_MAPPING_NODE) {
-            err_set(err, ERR_CONFIG, "%s: expected keys below it", name);
+            error_fill(err, ERR_CONFIG, "%s: expected keys below it", name);
             return fail_at(r, value, err);
         }
         if (read_section(r, name, value, err) < 0)
@@ -235,9 +236,9 @@ config_read_yaml(struct config *c, const char *where, const char *text,
         return err_set(err, ERR_INTERNAL, "the YAML parser did not start");
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);
     if (!yaml_parser_load(&parser, &r.doc)) {
-        err_set(err, ERR_CONFIG, "%s:%zu:%zu: %s", where,
-                parser.problem_mark.line + 1, parser.problem_mark.column + 1,
-                parser.problem != NULL ? parser.problem : "not YAML");
+        error_fill(err, ERR_CONFIG, "%s:%zu:%zu: %s", where,
+                   parser.problem_mark.line + 1, parser.problem_mark.column + 1,
+                   parser.problem != NULL ? parser.problem : "not YAML");
         yaml_parser_delete(&parser);
         return -1;
     }

@@ -118,7 +118,7 @@ local_files_arrive(struct local_files *files, const struct local_env *env,
 {
     /* Also over a file that is bound: its mount goes with the name. */
     if (renameat(env->data_fd, INCOMING, env->data_fd, name) != 0) {
-        err_set_errno(err, ERR_IO, "%s", name);
+        error_fill_errno(err, ERR_IO, "%s", name);
         unlinkat(env->data_fd, INCOMING, 0);
         return -1;
     }
@@ -161,7 +161,7 @@ local_files_receive(const struct local_env *env, struct error *err)
     /* Nobody but us and the identity inside gets past the directory above; the
        umask may not take that identity's right away. */
     if (fchmod(fd, 0444) != 0) {
-        err_set_errno(err, ERR_IO, "%s", env->data);
+        error_fill_errno(err, ERR_IO, "%s", env->data);
         close(fd);
         return -1;
     }
@@ -305,14 +305,14 @@ copy_piece(void *ctx)
 
             if (c->is_bounded &&
                 pread(c->from, &more, 1, c->offset + c->copied) == 1)
-                err_set(&err, ERR_TOO_LARGE, "more than %lld bytes",
-                        (long long)c->limit);
+                error_fill(&err, ERR_TOO_LARGE, "more than %lld bytes",
+                           (long long)c->limit);
             n = 0;
             break;
         }
         n = copy_some(c, want);
         if (n < 0)
-            err_set_errno(&err, ERR_IO, "copying");
+            error_fill_errno(&err, ERR_IO, "copying");
         if (n > 0) {
             c->copied += n;
             left -= (size_t)n < left ? (size_t)n : left;

@@ -162,11 +162,11 @@ local_run_cell(struct sandbox_backend *b, const struct sandbox_cell *cell,
 
     assert(!l->cell_active && l->task == NULL);
     if (cell->language != NULL && strcmp(cell->language, "python") != 0)
-        err_set(&err, ERR_UNSUPPORTED, "language %s", cell->language);
+        error_fill(&err, ERR_UNSUPPORTED, "language %s", cell->language);
     else if (cell->code_len > SANDBOX_MAX_CODE_BYTES)
-        err_set(&err, ERR_TOO_LARGE, "code of %zu bytes", cell->code_len);
+        error_fill(&err, ERR_TOO_LARGE, "code of %zu bytes", cell->code_len);
     else if (l->state != LOCAL_IDLE)
-        err_set(&err, ERR_SANDBOX, "no interpreter runs");
+        error_fill(&err, ERR_SANDBOX, "no interpreter runs");
     if (err.code == ERR_NONE) {
         local_cell_run(l, cell, on, ctx);
         return;
@@ -249,14 +249,14 @@ local_get(struct sandbox_backend *b, const char *name, int fd, off_t offset,
 
     begin_op(l, done, ctx);
     if (!l->has_env)
-        err_set(&err, ERR_SANDBOX, "there is no workspace yet");
+        error_fill(&err, ERR_SANDBOX, "there is no workspace yet");
     else
         l->op_fd = workspace_open(l->env.workspace_fd, name, &err);
     if (l->op_fd >= 0 && limit >= 0 && fstat(l->op_fd, &st) == 0 &&
         st.st_size - offset > limit)
-        err_set(&err, ERR_TOO_LARGE,
-                "%s: has %lld bytes, at most %lld are read", name,
-                (long long)st.st_size, (long long)limit);
+        error_fill(&err, ERR_TOO_LARGE,
+                   "%s: has %lld bytes, at most %lld are read", name,
+                   (long long)st.st_size, (long long)limit);
     if (err.code != ERR_NONE) {
         local_end_op(l, &err);
         return;

@@ -407,10 +407,10 @@ try_python(struct local_env *env, const char *python, struct error *err)
 
     if (python[0] != '/' || real == NULL || !can_execute(env, python) ||
         !is_program(real)) {
-        err_set(err, ERR_SANDBOX,
-                "%s: no Python interpreter that can be run\n"
-                "fix: install python3, or correct the configured path",
-                python);
+        error_fill(err, ERR_SANDBOX,
+                   "%s: no Python interpreter that can be run\n"
+                   "fix: install python3, or correct the configured path",
+                   python);
         return false;
     }
     while (env->n_binds > 0)

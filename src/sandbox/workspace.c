@@ -170,7 +170,7 @@ workspace_list(int root_fd, workspace_ours_fn ours, void *ctx,
     if (fd < 0)
         return err_set_errno(err, ERR_IO, "reading the workspace");
     if (fstat(fd, &st) != 0) {
-        err_set_errno(err, ERR_IO, "reading the workspace");
+        error_fill_errno(err, ERR_IO, "reading the workspace");
         close(fd);
         return -1;
     }

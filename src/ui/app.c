@@ -25,6 +25,9 @@
 #include "ui/command.h"
 #include "ui/view.h"
 
+#define PROBE_MS 300
+#define PROBE_SSH_MS 1000
+
 /* ---- ends -----------------------------------------------------------------
  */
 
@@ -239,8 +242,8 @@ run_words(struct app *app, char *const *words, size_t n_words,
         return CMD_ERROR;
     }
     if (n_words - 1 < cmd->min_words || n_words - 1 > cmd->max_words) {
-        err_set(err, ERR_USAGE, "usage: :%s%s%s", cmd->name,
-                cmd->arguments[0] != '\0' ? " " : "", cmd->arguments);
+        error_fill(err, ERR_USAGE, "usage: :%s%s%s", cmd->name,
+                   cmd->arguments[0] != '\0' ? " " : "", cmd->arguments);
         return CMD_ERROR;
     }
     app->command = cmd;
@@ -381,6 +384,12 @@ app_greet(struct app *app)
                   "Claude gets column names, ranges and whatever a cell prints "
                   "%s :help",
                   dot);
+}
+
+int
+app_probe_ms(void)
+{
+    return getenv("SSH_CONNECTION") != NULL ? PROBE_SSH_MS : PROBE_MS;
 }
 
 int

@@ -29,11 +29,11 @@ cmd_cell_find(const struct app *app, const char *word, int *output,
     int64_t m = 0;
 
     if (n_cells == 0) {
-        err_set(err, ERR_USAGE, "no cell has run yet");
+        error_fill(err, ERR_USAGE, "no cell has run yet");
         return NULL;
     }
     if (len == 0 || len >= sizeof(number) || (dot != NULL && output == NULL)) {
-        err_set(err, ERR_USAGE, "'%s' is no number of a cell", word);
+        error_fill(err, ERR_USAGE, "'%s' is no number of a cell", word);
         return NULL;
     }
     memcpy(number, word, len);
@@ -47,7 +47,7 @@ cmd_cell_find(const struct app *app, const char *word, int *output,
     }
     cell = recorder_cell(app->config.recorder, (int)n);
     if (cell == NULL)
-        err_set(err, ERR_USAGE, "there is no cell %d", (int)n);
+        error_fill(err, ERR_USAGE, "there is no cell %d", (int)n);
     if (output != NULL)
         *output = (int)m - 1;
     return cell;

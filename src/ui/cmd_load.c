@@ -47,9 +47,9 @@ run_load(struct app *app, char *const *words, size_t n_words, struct error *err)
     }
     path = join_words(words, n_words);
     if (n_words > 1 && access(path, F_OK) < 0) {
-        err_set(err, ERR_USAGE,
-                "usage: :load FILE [as NAME]; a name with blanks goes in "
-                "quotes");
+        error_fill(err, ERR_USAGE,
+                   "usage: :load FILE [as NAME]; a name with blanks goes in "
+                   "quotes");
         return CMD_ERROR;
     }
     if (app_begin_load(app, path, variable, err) < 0)

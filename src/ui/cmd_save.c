@@ -75,13 +75,13 @@ save_chart(struct app *app, const struct recorder_output *out,
     off_t copied = 0;
 
     if (out->path == NULL) {
-        err_set(err, ERR_IO, "the chart was not kept: %s",
-                out->problem != NULL ? out->problem : "no reason is known");
+        error_fill(err, ERR_IO, "the chart was not kept: %s",
+                   out->problem != NULL ? out->problem : "no reason is known");
         return CMD_ERROR;
     }
     from = open(out->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (from < 0) {
-        err_set_errno(err, ERR_IO, "%s", out->path);
+        error_fill_errno(err, ERR_IO, "%s", out->path);
         return CMD_ERROR;
     }
     path = choose_path(wanted, paths_base(out->path));
@@ -290,8 +290,8 @@ find_output(const struct app *app, const struct recorder_cell *cell, int index,
     if (index >= 0) {
         out = recorder_output(app->config.recorder, cell->number, index);
         if (out == NULL || out->kind == RECORDER_TEXT) {
-            err_set(err, ERR_USAGE, "%d.%d is no chart and no table",
-                    cell->number, index + 1);
+            error_fill(err, ERR_USAGE, "%d.%d is no chart and no table",
+                       cell->number, index + 1);
             return NULL;
         }
         return out;
@@ -300,8 +300,8 @@ find_output(const struct app *app, const struct recorder_cell *cell, int index,
         if (cell->outputs[i].kind != RECORDER_TEXT)
             return &cell->outputs[i];
     }
-    err_set(err, ERR_USAGE, "cell %d shows no chart and no table",
-            cell->number);
+    error_fill(err, ERR_USAGE, "cell %d shows no chart and no table",
+               cell->number);
     return NULL;
 }
 

@@ -74,7 +74,7 @@ read_quoted(const char *p, char quote, struct sbuf *word, struct error *err)
         if (quote == '"' && *p == '\\' && p[1] != '\0') {
             p = read_escape(p + 1, word);
             if (p == NULL) {
-                err_set(err, ERR_USAGE, "a name cannot hold a NUL");
+                error_fill(err, ERR_USAGE, "a name cannot hold a NUL");
                 return NULL;
             }
             continue;
@@ -82,7 +82,7 @@ read_quoted(const char *p, char quote, struct sbuf *word, struct error *err)
         sbuf_add_char(word, *p++);
     }
     if (*p == '\0') {
-        err_set(err, ERR_USAGE, "the quote %c is not closed", quote);
+        error_fill(err, ERR_USAGE, "the quote %c is not closed", quote);
         return NULL;
     }
     return p + 1;
@@ -107,8 +107,8 @@ read_word(const char *p, struct sbuf *word, struct error *err)
         }
     }
     if (!sbuf_ok(word)) {
-        err_set(err, ERR_USAGE, "a word has more than %u bytes",
-                MAX_WORD_BYTES);
+        error_fill(err, ERR_USAGE, "a word has more than %u bytes",
+                   MAX_WORD_BYTES);
         return NULL;
     }
     if (tilde) {

@@ -30,7 +30,6 @@
 #define MAX_LINE_BYTES (4u << 20)
 #define READ_BYTES 65536
 #define BOM "\xEF\xBB\xBF"
-#define PROBE_MS 300
 
 struct oneshot {
     struct app *app; /* borrowed */
@@ -337,7 +336,7 @@ void
 oneshot_start(struct oneshot *o)
 {
     if (o->config.tty != NULL)
-        tty_probe(o->config.tty, PROBE_MS);
+        tty_probe(o->config.tty, app_probe_ms());
     if (o->source == ONESHOT_DEMO) {
         app_greet(o->app);
         demo_say_begin(o->config.view);

@@ -28,9 +28,7 @@
 #define LOG_MODULE "repl"
 
 #define PROMPT "> "
-#define PROBE_MS 300
 #define SLOW_MS 1000
-#define PROBE_SSH_MS 1000
 
 struct repl {
     struct app *app; /* borrowed */
@@ -300,8 +298,7 @@ repl_start(struct repl *r)
     if (r->history_path != NULL && history_load(r->history_path, &err) < 0)
         view_warning(r->config.view, "the history is not read: %s", err.msg);
     /* The prompt does not wait for the answers; the first picture does. */
-    tty_probe(r->config.tty,
-              getenv("SSH_CONNECTION") != NULL ? PROBE_SSH_MS : PROBE_MS);
+    tty_probe(r->config.tty, app_probe_ms());
     /* The first file is there when the sandbox opens, and so is not copied. */
     load_next(r);
     sandbox_open(r->config.sandbox);
