@@ -21,7 +21,7 @@
 #define FIELDS_TO_START 20 /* of /proc/PID/stat, behind the name */
 #define MAX_LIST_BYTES 16384u
 #define MAX_STOP_ROUNDS 20
-#define MAX_SHARED 4u
+#define MAX_SHARED 32u
 #define MAX_LOOKED_AT 16u
 #define MAX_RESERVE ((uint64_t)1 << 30)
 #define RESERVE_PART 20u /* of the file system: 5 % */
@@ -147,7 +147,10 @@ own_part(const struct tree *t, uint64_t resident[MAX_PROCESSES])
                 largest = i;
         share = proportional_bytes(t->pids[largest]);
         sum += (double)resident[largest];
-        own += (double)(share > 0 ? share : resident[largest]);
+        /* Without a share it may have ended meanwhile, and holds nothing. */
+        if (share == 0 && resident_bytes(t->pids[largest]) > 0)
+            share = resident[largest];
+        own += (double)share;
         resident[largest] = 0;
     }
     return sum > 0 ? own / sum : 1;
