@@ -144,7 +144,7 @@ report(const struct error *err, bool unicode)
     view_error(view, err);
     view_free(view);
     out_free(out);
-    return app_exit_status(err);
+    return error_exit_status(err->code);
 }
 
 static int

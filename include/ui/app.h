@@ -76,7 +76,4 @@ void app_greet(struct app *app);
    SSH. */
 int app_probe_ms(void);
 
-/* Takes the exit status of the worst thing that happened: that of err. */
-int app_exit_status(const struct error *err);
-
 #endif

@@ -391,9 +391,3 @@ app_probe_ms(void)
 {
     return getenv("SSH_CONNECTION") != NULL ? PROBE_SSH_MS : PROBE_MS;
 }
-
-int
-app_exit_status(const struct error *err)
-{
-    return err != NULL ? error_exit_status(err->code) : 0;
-}

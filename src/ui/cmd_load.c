@@ -57,13 +57,6 @@ run_load(struct app *app, char *const *words, size_t n_words, struct error *err)
     return CMD_WAIT;
 }
 
-static void
-cancel_load(struct app *app)
-{
-    if (app->load != NULL)
-        load_cancel(app->load);
-}
-
 static enum command_result
 run_files(struct app *app, char *const *words, size_t n_words,
           struct error *err)
@@ -110,7 +103,7 @@ const struct command cmd_load = {
     .max_words = 64,
     .completion = COMPLETE_PATH,
     .run = run_load,
-    .cancel = cancel_load,
+    .cancel = NULL, /* app_cancel ends every load */
 };
 
 const struct command cmd_files = {

@@ -73,6 +73,7 @@ save_chart(struct app *app, const struct recorder_output *out,
     AUTO_CLOSE int from = -1;
     struct io_new to;
     off_t copied = 0;
+    enum command_result result = CMD_ERROR;
 
     if (out->path == NULL) {
         error_fill(err, ERR_IO, "the chart was not kept: %s",
@@ -85,22 +86,16 @@ save_chart(struct app *app, const struct recorder_output *out,
         return CMD_ERROR;
     }
     path = choose_path(wanted, paths_base(out->path));
-    if (io_new_open(&to, path, err) < 0) {
-        io_new_close(&to);
-        return CMD_ERROR;
+    if (io_new_open(&to, path, err) == 0) {
+        if (io_copy(from, to.fd, MAX_CHART_BYTES, &copied, err) < 0) {
+            error_prepend(err, "%s", path);
+        } else if (io_new_keep(&to, err) == 0) {
+            tell_saved(app, path, to.fd);
+            result = CMD_OK;
+        }
     }
-    if (io_copy(from, to.fd, MAX_CHART_BYTES, &copied, err) < 0) {
-        error_prepend(err, "%s", path);
-        io_new_close(&to);
-        return CMD_ERROR;
-    }
-    if (io_new_keep(&to, err) < 0) {
-        io_new_close(&to);
-        return CMD_ERROR;
-    }
-    tell_saved(app, path, to.fd);
     io_new_close(&to);
-    return CMD_OK;
+    return result;
 }
 
 /* ---- tables ---------------------------------------------------------------

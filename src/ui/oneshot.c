@@ -82,7 +82,7 @@ on_done(void *ctx, const struct error *err, bool quit)
     if (o->cancelled)
         end(o, error_exit_status(ERR_CANCELLED));
     else if (err != NULL)
-        end(o, app_exit_status(err));
+        end(o, error_exit_status(err->code));
     else if (quit)
         end(o, 0);
     else
@@ -109,7 +109,7 @@ on_stdin(void *ctx, int fd, unsigned events)
 
         error_fill_errno(&err, ERR_IO, "standard input");
         view_error(o->config.view, &err);
-        end(o, app_exit_status(&err));
+        end(o, error_exit_status(err.code));
         return;
     }
     if (n == 0)
@@ -185,7 +185,7 @@ next_line(struct oneshot *o)
     if (rc < 0) {
         say_where(o);
         view_error(o->config.view, &err);
-        end(o, app_exit_status(&err));
+        end(o, error_exit_status(err.code));
     } else if (o->at_eof) {
         end(o, 0);
     } else if (o->in_fd == NULL) {

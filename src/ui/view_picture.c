@@ -43,6 +43,15 @@ remove_picture(struct view_picture *p)
 }
 
 static void
+say_not_drawn(const struct view *v, unsigned place, const struct error *err)
+{
+    AUTO_FREE char *text =
+        xasprintf("warning: the chart is not drawn: %s", err->msg);
+
+    out_fill_line(v->config.out, place, STYLE_WARNING, text);
+}
+
+static void
 on_image(void *ctx, const struct sbuf *sixel, const struct error *err)
 {
     struct view_picture *p = ctx;
@@ -53,10 +62,7 @@ on_image(void *ctx, const struct sbuf *sixel, const struct error *err)
     if (sixel != NULL) {
         out_fill_picture(v->config.out, place, sixel->data, sixel->len);
     } else {
-        AUTO_FREE char *text =
-            xasprintf("warning: the chart is not drawn: %s", err->msg);
-
-        out_fill_line(v->config.out, place, STYLE_WARNING, text);
+        say_not_drawn(v, place, err);
     }
     begin_next(v);
     if (v->pictures == NULL && v->on_drawn != NULL)
@@ -115,10 +121,7 @@ begin_next(struct view *v)
                 return;
         }
         if (err.code != ERR_NONE) {
-            AUTO_FREE char *text =
-                xasprintf("warning: the chart is not drawn: %s", err.msg);
-
-            out_fill_line(v->config.out, p->place, STYLE_WARNING, text);
+            say_not_drawn(v, p->place, &err);
         } else {
             out_fill_line(v->config.out, p->place, STYLE_PLAIN, NULL);
         }

@@ -16,6 +16,7 @@ from program import (SANDPIPER, STEP_S, Place, check_no_escape,  # noqa: E402
 import tap  # noqa: E402
 from claude_server import (ClaudeServer, error, gate,  # noqa: E402
                            hang, mark, reply, text, thinking, tool_use)
+from processes import process_table  # noqa: E402
 from pty_session import build_env  # noqa: E402
 
 TABLE = ("import pandas as pd\nprint('from the cell')\n"
@@ -402,20 +403,10 @@ def is_interrupted(place, server, sign=None):
         child.stderr.close()
 
 
-def group(pgid):
+def group(session):
     """The live processes of a session."""
-    found = []
-    for name in os.listdir("/proc"):
-        if not name.isdigit():
-            continue
-        try:
-            with open("/proc/%s/stat" % name, "rb") as stat:
-                fields = stat.read().rsplit(b")", 1)[1].split()
-        except OSError:
-            continue
-        if int(fields[3]) == pgid and fields[0] not in b"ZX":
-            found.append(int(name))
-    return found
+    return [pid for pid, (_, state, its) in process_table().items()
+            if its == session and state not in "ZX"]
 
 
 def test_terminated():
