@@ -253,6 +253,7 @@ local_start(struct local *l, enum local_purpose purpose)
     sbuf_clear(&l->start_errors);
     free(take_ptr(&l->fatal));
     l->n_unasked = 0;
+    l->n_owed = 0;
     if (launch(l, NULL, &err) < 0) {
         end_start(l, &err);
         return;

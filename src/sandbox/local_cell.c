@@ -39,7 +39,7 @@
 #define MAX_REQUEST (8u << 20) /* a code of 1 MiB, escaped */
 #define MAX_INDEX 1000
 #define MAX_REASON 512u
-#define MAX_DROP_BYTES 64u
+#define MAX_ANSWER_BYTES 64u
 #define USAGE_ENTRIES 10000u
 /* A cell that has written less is not why a disk is full. */
 #define DISK_SLACK_BYTES ((uint64_t)64 << 20)
@@ -227,21 +227,30 @@ handle_done(struct local *l, const struct cJSON *event)
     report(l, SANDBOX_DONE, &outcome, NULL);
 }
 
-/* Ends a cell that the kernel has not taken. Should it do so at this moment,
-   the kernel itself breaks it off. */
+/* The kernel runs no cell without an answer to it: what has been reported as
+   not begun never begins. */
+static void
+answer(struct local *l, bool go)
+{
+    AUTO_SBUF struct sbuf request = {0};
+
+    sbuf_init(&request, MAX_ANSWER_BYTES);
+    sbuf_addf(&request, "{\"op\":\"%s\",\"id\":%lld}\n", go ? "go" : "drop",
+              (long long)l->cell.id);
+    local_link_send(l->link, request.data, request.len);
+}
+
+/* Ends a cell that the kernel has not taken. */
 static void
 give_up(struct local *l)
 {
-    AUTO_SBUF struct sbuf request = {0};
     struct sandbox_outcome outcome = {
         .outcome = EVENT_INTERRUPTED,
         .duration_ms = clock_now_ms() - l->cell.started_ms,
     };
 
-    sbuf_init(&request, MAX_DROP_BYTES);
-    sbuf_addf(&request, "{\"op\":\"drop\",\"id\":%lld}\n",
-              (long long)l->cell.id);
-    local_link_send(l->link, request.data, request.len);
+    answer(l, false);
+    l->n_owed++;
     l->silent_ms += outcome.duration_ms;
     set_reason(l, "Stopped before it began; variables are kept.");
     local_set_state(l, LOCAL_IDLE);
@@ -392,6 +401,7 @@ handle_begin(struct local *l)
     if (l->cell.begun)
         return;
     l->cell.begun = true;
+    answer(l, true);
     l->silent_ms = 0;
     if (l->state == LOCAL_INTERRUPTING) {
         interrupt(l);
@@ -521,15 +531,24 @@ count_event(struct local *l, size_t len)
     return false;
 }
 
+/* Whether an event for no running cell was to be expected. */
+static bool
+is_owed(struct local *l, const char *name)
+{
+    if (l->n_owed == 0 || !str_eq(name, "begin"))
+        return false;
+    l->n_owed--;
+    return true;
+}
+
 bool
 local_cell_event(struct local *l, const struct cJSON *event, size_t len)
 {
     const char *name = json_string(event, "ev");
 
-    /* Also what comes of a cell that was given up just when it began. */
     if (!l->cell_active || l->state == LOCAL_ENDING || name == NULL ||
         json_int(event, "id", -1) != l->cell.id)
-        return false;
+        return is_owed(l, name);
     if (strcmp(name, "done") == 0) {
         handle_done(l, event);
         return true;

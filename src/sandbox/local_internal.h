@@ -91,6 +91,7 @@ struct local {
     char *fatal;              /* owned; what the kernel itself said */
     struct loop_timer *start_timer;
     unsigned n_unasked; /* events that nobody asked for */
+    unsigned n_owed;    /* cells given up whose "begin" is still to come */
     struct sbuf later;  /* bytes that were written while no cell ran */
 
     /* Times of deaths without a cell that ended between. */

@@ -19,6 +19,7 @@ import _thread
 import builtins
 import json
 import os
+import re
 import resource
 import signal
 import sys
@@ -66,6 +67,7 @@ class State:
 
     def __init__(self):
         self.requests = _queue.SimpleQueue()
+        self.answers = _queue.SimpleQueue()
         self.lock = _thread.RLock()
         self.main = _thread.get_ident()
         self.child = False
@@ -73,7 +75,6 @@ class State:
         self.armed = self.pending = self.interrupted = False
         self.signal_time = 0.0
         self.in_cell = self.silent = False
-        self.dropped = set()
         self.limits = dict(LIMITS)
         self.figure = {}
         self.nonce = ""
@@ -555,18 +556,25 @@ def remember_source(linecache, name, source):
     linecache.cache[name] = (len(source), None, source.splitlines(True), name)
 
 
+def may_begin():
+    """Asks the client, who may have given the cell up meanwhile. It answers
+    every cell once, and need not wait for the question."""
+    emit({"ev": "begin", "id": S.id}, mark=False)
+    while True:
+        request_id, go = S.answers.get()
+        if request_id == S.id:
+            return go
+
+
 def op_exec(request):
     start = time.monotonic()
     S.pending = False
     S.id = request.get("id")
-    # From here on an interrupt counts. What is dropped before is seen here,
-    # and what is dropped later is interrupted by the reader.
+    # From here on an interrupt counts.
     S.in_cell = True
-    if S.id in S.dropped:
-        S.dropped.discard(S.id)
+    if not may_begin():
         S.in_cell = False
         return
-    emit({"ev": "begin", "id": S.id}, mark=False)
     S.silent = bool(request.get("silent"))
     cell = request.get("cell")
     S.n = cell if type(cell) is int else S.n + 1
@@ -675,18 +683,12 @@ def next_request():
 
 # Start ---------------------------------------------------------------------
 
-DROP = b'{"op":"drop","id":'
+ANSWER = re.compile(
+    rb'\{"op": ?"(go|drop)", ?"id": ?([0-9]{1,18})\}').fullmatch
 
 
-def drop(request_id, again=signal.pthread_kill):
-    """The client has given a request up before it saw it begin."""
-    S.dropped.add(request_id)
-    if S.in_cell and S.id == request_id:
-        again(S.main, signal.SIGINT)
-
-
-def read_requests(read=os.read, put=S.requests.put, end=leave, drop=drop,
-                  start=DROP, number=int):
+def read_requests(read=os.read, put=S.requests.put, end=leave,
+                  put_answer=S.answers.put, answer=ANSWER, number=int):
     """The only reader of descriptor 3, in a thread of its own: when the
     client is gone the process ends at once, also while a cell runs. Names
     are bound early, out of the reach of cells."""
@@ -704,12 +706,11 @@ def read_requests(read=os.read, put=S.requests.put, end=leave, drop=drop,
             continue
         rest = parts.pop()
         for line in parts:
-            if not line.startswith(start):
+            found = answer(line)
+            if found is None:
                 put(line)
-                continue
-            digits = line[18:-1]
-            if digits.isdigit():
-                drop(number(digits))
+            else:
+                put_answer((number(found[2]), found[1] == b"go"))
 
 
 def watch_signals(fd, read=os.read, sleep=time.sleep, now=time.monotonic,

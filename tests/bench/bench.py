@@ -149,7 +149,8 @@ def plain_kernel_seconds(path):
     os.write(request_w, (json.dumps(
         {"op": "init", "v": 1, "nonce": "0123456789abcdef", "limits": {},
          "preload": []}) + "\n" + json.dumps(
-        {"op": "exec", "id": 1, "code": "1+1", "cell": 1}) + "\n").encode())
+        {"op": "exec", "id": 1, "code": "1+1", "cell": 1}) +
+        '\n{"op":"go","id":1}\n').encode())
     seen = b""
     while b'"done"' not in seen:
         data = os.read(event_r, 65536)

@@ -59,6 +59,7 @@ class Kernel:
         self.bytes = {"out": b"", "err": b"", "ev": b""}
         self.events = []
         self.begun = []
+        self.obliging = True
         self.id = 0
         if init:
             fields.setdefault("v", 1)
@@ -90,6 +91,8 @@ class Kernel:
             event["line"] = line
             if event["ev"] == "begin":
                 self.begun.append(event["id"])
+                if self.obliging:
+                    self.send(op="go", id=event["id"])
             else:
                 self.events.append(event)
 
@@ -459,39 +462,71 @@ class Interrupts(Shared):
             os.killpg(self.k.process.pid, signal.SIGINT)
             self.assertEqual(self.plain(str(i)), str(i))
 
-    def test_dropped_before_it_begins(self):
-        """It leaves nothing, no answer either, and the next one runs."""
-        first = self.k.start("import sandpiper_kernel as k\nprint('on')\n"
-                             "while %d not in k.S.dropped: pass\nn = 0"
-                             % (self.k.id + 2))
-        self.k.wait_for("out", b"on\n")
-        self.k.start("n += 1; print('dropped')")
-        dropped = self.k.id
-        os.write(self.k.requests, b'{"op":"drop","id":%d}\n' % dropped)
-        self.k.id += 1
-        self.k.send(op="exec", id=self.k.id, code="n")
+    def answer(self, op, request_id):
+        """Byte for byte as the client writes it."""
+        os.write(self.k.requests,
+                 b'{"op":"%s","id":%d}\n' % (op.encode(), request_id))
+
+    def ask_first(self):
+        self.k.obliging = False
+        self.addCleanup(setattr, self.k, "obliging", True)
+
+    def wait_for_begin(self):
+        deadline = time.monotonic() + PATIENCE
+        while self.k.id not in self.k.begun:
+            self.k.pump(deadline)
+
+    def test_no_cell_runs_before_it_may(self):
+        """Dropped before the kernel sees it, and after it has asked."""
+        self.k.run("n = 0")
+        self.ask_first()
+        for late in (False, True):
+            self.k.start("n += 1; print('ran')")
+            if late:
+                self.wait_for_begin()
+            with self.assertRaises(AssertionError):
+                self.k.wait("done", self.k.id, 0.2)
+            self.answer("drop", self.k.id)
+            self.k.start("n")
+            self.wait_for_begin()
+            self.answer("go", self.k.id)
+            self.k.finish()
+            self.assertEqual([e["data"]["text/plain"] for e in
+                              self.k.of("result")], ["0"])
+            self.assertEqual(len(self.k.of("done")), 1)
+            self.assertEqual(self.k.text(), "")
+
+    def test_answer_before_the_question(self):
+        self.ask_first()
+        self.k.start("print(1)")
+        self.answer("drop", self.k.id)
+        self.k.start("print(2)")
+        self.answer("go", self.k.id)
         self.k.finish()
-        self.assertEqual([e["data"]["text/plain"] for e in
-                          self.k.of("result")], ["0"])
-        self.assertEqual([e["id"] for e in self.k.of("done")],
-                         [first, self.k.id])
-        self.assertEqual([i for i in self.k.begun if i >= first],
-                         [first, self.k.id])
+        self.assertEqual(self.k.text(), "2\n")
 
-    def test_dropped_when_it_runs_already(self):
-        self.k.run("x = 1")
-        self.k.start("print('on')\nwhile True: pass")
-        self.k.wait_for("out", b"on\n")
-        os.write(self.k.requests, b'{"op":"drop","id":%d}\n' % self.k.id)
-        self.assertEqual(self.k.finish(5)["status"], "interrupted")
-        self.assertEqual(self.plain("x"), "1")
+    def test_interrupt_before_it_may_begin(self):
+        """It counts when the cell may begin, and else not."""
+        self.ask_first()
+        for op in ("go", "drop"):
+            self.k.start("print('ran')")
+            self.wait_for_begin()
+            os.killpg(self.k.process.pid, signal.SIGINT)
+            self.answer(op, self.k.id)
+            if op == "go":
+                self.assertEqual(self.k.finish()["status"], "interrupted")
+                self.assertEqual(self.k.text(), "")
+        self.k.obliging = True
+        self.assertEqual(self.plain("1"), "1")
 
-    def test_drop_of_nothing(self):
-        for line in (b'{"op":"drop","id":999999}\n', b'{"op":"drop","id":}\n',
-                     b'{"op":"drop","id":-1}\n', b'{"op":"drop","id":"1"}\n',
-                     b'{"op":"drop","id":\n', b'{"op":"drop"}\n'):
-            os.write(self.k.requests, line)
-            self.assertEqual(self.plain("1"), "1")
+    def test_answer_to_nothing(self):
+        for op in (b"go", b"drop"):
+            for rest in (b',"id":999999}', b',"id":}', b',"id":-1}',
+                         b',"id":"1"}', b',"id":', b"}",
+                         b',"id":' + b"9" * 400 + b"}"):
+                os.write(self.k.requests, b'{"op":"' + op + b'"' + rest +
+                         b"\n")
+                self.assertEqual(self.plain("1"), "1")
 
     def test_hail_of_interrupts_loses_no_event(self):
         """A sender of its own keeps SIGINT coming, faster than cells."""

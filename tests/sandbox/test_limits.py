@@ -453,6 +453,28 @@ def test_interrupt_while_the_kernel_imports():
         assert cell.outcome == "ok" and cell.stdout == "1\n", cell
 
 
+def test_many_interrupts_while_the_kernel_imports():
+    """What the kernel asks about each of them later is no flood."""
+    with Sandbox() as sb:
+        keep_busy(sb)
+        n_asked = 0
+        while n_asked < 120:
+            sb.start_cell("kept += 1")
+            sb.interrupt()
+            cell = sb.finish_cell()
+            # Else it was still waiting for its turn, here and not there.
+            if cell.end == "done":
+                n_asked += 1
+                assert cell.outcome == "interrupted", cell
+            else:
+                assert cell.code == "cancelled", cell
+        sb.start_cell("print(kept)")
+        let_go(sb)
+        cell = sb.finish_cell()
+        assert cell.outcome == "ok" and cell.stdout == "1\n", cell
+        must_work(sb)
+
+
 def test_time_limit_while_the_kernel_imports():
     """The time of the import is not the cell's."""
     with Sandbox() as sb:
