@@ -26,11 +26,12 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "helpers"))
 sys.path.insert(0, os.path.join(HERE, "..", "fakes"))
 
+import tap  # noqa: E402
 from pty_session import (PtySession, escaped, make_home,  # noqa: E402
                          run_piped)
 
 SANDPIPER = os.path.abspath(os.environ.get("SANDPIPER", "./sandpiper"))
-FACTOR = float(os.environ.get("TAP_TIMEOUT_FACTOR", "1"))
+FACTOR = tap.FACTOR
 SANITIZED = bool(os.environ.get("SANDPIPER_SANITIZERS", "").strip())
 KEY = "sk-test-0123456789abcdefghij"
 

@@ -250,7 +250,7 @@ def test_workspaces_left_behind_are_removed_by_the_next_start():
         child.send_signal(signal.SIGTERM)
         child.wait(10)
         rounds.gone()
-        wait_until(lambda: not owned_since(before), 5,
+        wait_until(lambda: not owned_since(before), 20,
                    "a normal end leaves no directory")
     finally:
         rounds.close()

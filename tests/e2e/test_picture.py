@@ -427,7 +427,7 @@ def test_compressed_text_bomb():
         png = rgb_png(flat(9, 9, WHITE), extra=chunk(kind, head + packed))
         begin = time.monotonic()
         run(png).picture()
-        assert time.monotonic() - begin < 5, kind
+        assert time.monotonic() - begin < 10 * tap.FACTOR, kind
     many = chunk(b"tEXt", b"Comment\0" + b"x" * 100) * 5000
     run(rgb_png(flat(9, 9, WHITE), extra=many)).picture()
 

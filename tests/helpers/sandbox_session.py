@@ -25,6 +25,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import tap  # noqa: E402
 from processes import descendants_of, process_table  # noqa: E402
 
 PR_SET_CHILD_SUBREAPER = 36
@@ -40,7 +41,7 @@ def driver_path():
 
 def wait_until(ready, timeout, what, step=0.01):
     """Polls what gives no event (the process table); the true value."""
-    deadline = time.monotonic() + timeout
+    deadline = time.monotonic() + timeout * tap.FACTOR
     while True:
         value = ready()
         if value:

@@ -32,6 +32,9 @@ import traceback
 
 DEFAULT_TIMEOUT_S = 30
 
+# How much slower than usual the machine or the build is.
+FACTOR = float(os.environ.get("TAP_TIMEOUT_FACTOR", "1"))
+
 
 class Skip(Exception):
     pass
@@ -117,12 +120,11 @@ def run(namespace, argv):
     if argv and not chosen:
         print("Bail out! no test is named %s" % " ".join(argv))
         return 1
-    factor = float(os.environ.get("TAP_TIMEOUT_FACTOR", "1"))
     failed = 0
     print("1..%d" % len(chosen), flush=True)
     for number, (name, function) in enumerate(chosen, 1):
         start = time.monotonic()
-        limit = getattr(function, "tap_timeout", DEFAULT_TIMEOUT_S) * factor
+        limit = getattr(function, "tap_timeout", DEFAULT_TIMEOUT_S) * FACTOR
         ok, directive, detail = _run(function, limit)
         print("%s %d - %s%s" % ("ok" if ok else "not ok", number, name,
                                 directive), flush=True)

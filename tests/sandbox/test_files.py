@@ -76,7 +76,7 @@ def test_refused_files_are_not_read():
             end, message, data = sb.get(name)
             assert end == "error" and message, (name, end, message)
             assert data == b"", (name, data[:80])
-            assert time.monotonic() - start < 2, name
+            assert time.monotonic() - start < 10 * tap.FACTOR, name
         assert sb.get("single.txt") == ("done", "", b"single")
         assert sb.get("real/inner.txt") == ("done", "", b"inner")
 
@@ -121,7 +121,7 @@ report("done", True)
         end, message, data = sb.get("sparse.png", limit=1 << 20)
         assert end == "error" and "at most" in message, message
         assert len(data) <= 1 << 20, len(data)
-        assert time.monotonic() - start < 2
+        assert time.monotonic() - start < 10 * tap.FACTOR
 
 
 def test_names():
@@ -155,7 +155,7 @@ def test_many_files():
         files = sb.list()
         assert len(files) <= 1000, len(files)
         assert sb.left_out > 0
-        assert time.monotonic() - start < 1
+        assert time.monotonic() - start < 10 * tap.FACTOR
 
 
 def test_deep_directories():

@@ -117,7 +117,7 @@ def test_pip_is_explained_at_once():
         said = cell.text + json.dumps(cell.notes) + (cell.value or "") + \
             (cell.hint or "")
         assert "no network" in said or "installed from here" in said, cell
-        assert cell.ms < 1000, cell
+        assert cell.ms < 1000 * tap.FACTOR, cell
     check_next(lost=False)
 
 

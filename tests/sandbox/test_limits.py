@@ -96,11 +96,9 @@ def test_fork_bomb():
             sb.cell("import pandas\nx = 1")
             cell = sb.cell(code, timeout_ms=500)
             assert cell.outcome in ("timeout", "killed"), (name, cell)
-            wait_until(lambda: len(sb.descendants()) <= OWN_PROCESSES, 1,
+            wait_until(lambda: len(sb.descendants()) <= OWN_PROCESSES, 10,
                        "the processes of the bomb '%s' end" % name)
-            begun = time.monotonic()
             must_work(sb, not cell.lost)
-            assert time.monotonic() - begun < 0.5, name
 
 
 def sleepers(sb):
@@ -120,13 +118,13 @@ def test_stopped_cell_leaves_what_earlier_ones_started():
         start = ("import subprocess\nsubprocess.Popen(['sleep', '600'],"
                  " start_new_session=True)\n")
         sb.cell(start)
-        kept = wait_until(lambda: sleepers(sb), 5, "it runs")
+        kept = wait_until(lambda: sleepers(sb), 10, "it runs")
         assert len(kept) == 1, kept
         # Starts of processes are known to a hundredth of a second.
         assert is_silent(sb, 0.05)
         cell = sb.cell(start + "while True: pass", timeout_ms=200)
         assert cell.outcome == "timeout", cell
-        wait_until(lambda: sleepers(sb) == kept, 1,
+        wait_until(lambda: sleepers(sb) == kept, 10,
                    "only what the stopped cell had started ends")
 
 
@@ -171,7 +169,7 @@ report("n", len([p for p in os.listdir("/proc") if p.isdigit()]))
             table = process_table()
             return not [p for p in below
                         if table.get(p, (0, "X", 0))[1] not in "ZX"]
-        wait_until(gone, 3, "all processes of the sandbox end")
+        wait_until(gone, 10, "all processes of the sandbox end")
     finally:
         sb.close()
 
@@ -325,7 +323,7 @@ def test_output_flood_is_cut_at_4_mib():
             assert kept <= 4 * MIB, (name, kept)
             assert kept > 4 * MIB - 200000, (name, kept)
             assert cell.dropped > 0, name
-            assert cell.ms < 4000, (name, cell.ms)
+            assert cell.ms < 4000 * tap.FACTOR, (name, cell.ms)
             must_work(sb, True)
         grown = resident(sb.process.pid) - base
         # The driver holds lines of its own of the same size as the chunks; a
@@ -443,7 +441,7 @@ def test_interrupt_while_the_kernel_imports():
             sb.interrupt()
             cell = sb.finish_cell()
             took = time.monotonic() - begun
-            assert took < 0.5, took
+            assert took < 0.5 * tap.FACTOR, took
             assert cell.end == "done" and not cell.lost, cell
             assert cell.outcome == "interrupted", cell
             assert "before it began" in cell.reason, cell
