@@ -16,7 +16,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "helpers"))
 
 import tap  # noqa: E402
-from program import FACTOR, SANITIZED, wait_until  # noqa: E402
+from program import FACTOR, wait_until  # noqa: E402
 from pty_session import build_env, make_home  # noqa: E402
 from replay import program, write_replay  # noqa: E402
 
@@ -27,7 +27,7 @@ ANSWER = "".join("line %d of an answer that is far too long\n" % i
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
-END_S = (2 if SANITIZED else 0.2) * FACTOR
+END_S = 2 * FACTOR
 
 
 class Run:
