@@ -356,6 +356,18 @@ lose(struct tty *t)
     t->on->on_gone(t->ctx);
 }
 
+/* Whether a change of the size is still to be reported. */
+static bool
+has_new_size(const struct tty *t)
+{
+    struct winsize size;
+
+    /* The signal may be handled after the key that was typed behind it. */
+    return t->settle_timer != NULL ||
+           (ioctl(t->fd, TIOCGWINSZ, &size) == 0 &&
+            memcmp(&size, &t->size, sizeof(size)) != 0);
+}
+
 static void
 read_keys(struct tty *t)
 {
@@ -363,7 +375,7 @@ read_keys(struct tty *t)
     size_t total = 0;
 
     /* Keys are drawn where the line stands now. */
-    if (t->settle_timer != NULL) {
+    if (has_new_size(t)) {
         loop_timer_remove(take_ptr(&t->settle_timer));
         report_size(t);
     }

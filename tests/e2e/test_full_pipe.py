@@ -23,10 +23,6 @@ from replay import program, write_replay  # noqa: E402
 ANSWER = "".join("line %d of an answer that is far too long\n" % i
                  for i in range(20000))
 
-# Signals that whoever began this test ignores would be ignored there too.
-signal.signal(signal.SIGINT, signal.default_int_handler)
-signal.signal(signal.SIGHUP, signal.SIG_DFL)
-
 END_S = 2 * FACTOR
 
 

@@ -5,6 +5,7 @@
 import json
 import os
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -444,17 +445,27 @@ class Tmux:
             self.base + list(args), stdout=subprocess.PIPE, check=True,
             timeout=10, env={"PATH": os.environ["PATH"], "HOME": self.top,
                              "LANG": "C.UTF-8", "INPUTRC": "/dev/null",
-                             "DRIVER_PROBE": "1000"}).stdout.decode()
+                             "DRIVER_PROBE": "20000"}).stdout.decode()
 
     def shown(self):
         return [row for row in self.run("capture-pane", "-S", "-",
                                         "-p").split("\n") if row]
 
     def wait(self, what):
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 10 * tap.FACTOR
         while not what(self.shown()):
             if time.monotonic() > deadline:
                 raise Failure("\n".join(self.shown()))
+
+    def resize(self, cols, rows):
+        """Until the program can know it: tmux breaks its lines anew first."""
+        self.run("resize-window", "-x", str(cols), "-y", str(rows))
+        with open(self.run("display", "-p", "#{pane_tty}").strip()) as tty:
+            deadline = time.monotonic() + 10 * tap.FACTOR
+            while os.get_terminal_size(tty.fileno()) != (cols, rows):
+                if time.monotonic() > deadline:
+                    raise Failure("tmux told no new size")
+                select.select([], [], [], 0.01)
 
 
 @tap.timeout(60)
@@ -475,7 +486,7 @@ def test_resize_in_tmux():
             tmux.wait(lambda rows: rows[-1].endswith("end"))
             for cols, rows in ((40, 14), (75, 14), (30, 14), (120, 14),
                                (25, 9), (60, 14)):
-                tmux.run("resize-window", "-x", str(cols), "-y", str(rows))
+                tmux.resize(cols, rows)
                 line = "> " + text
                 expected = ["[CAPS 1]", "> kept", "[LINE 2]"] + [
                     line[i:i + cols].rstrip()

@@ -30,6 +30,12 @@ import sys
 import time
 import traceback
 
+# What whoever began the tests ignores (a shell does so for its background jobs)
+# would be ignored by the programs under test too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+for _number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
+    signal.signal(_number, signal.SIG_DFL)
+
 DEFAULT_TIMEOUT_S = 30
 
 # How much slower than usual the machine or the build is.
