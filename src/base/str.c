@@ -105,7 +105,7 @@ str_to_int(const char *s, int64_t min, int64_t max, int64_t *out,
         }
     }
     return err_set(err, ERR_DATA,
-                   "%s is no whole number from %" PRId64 " to %" PRId64,
+                   "%s is not a whole number from %" PRId64 " to %" PRId64,
                    s && *s ? s : "nothing", min, max);
 }
 

@@ -73,6 +73,19 @@ known_names(bool sections)
     return names;
 }
 
+/* The key that is called name within its section, or NULL. */
+static const char *
+find_in_sections(const char *name)
+{
+    for (size_t i = 0; i < config_n_keys; i++) {
+        const char *dot = strchr(config_keys[i].name, '.');
+
+        if (dot != NULL && str_eq(dot + 1, name))
+            return config_keys[i].name;
+    }
+    return NULL;
+}
+
 static int
 unknown_key(const struct reader *r, const yaml_node_t *node, const char *name,
             bool is_section_name, struct error *err)
@@ -81,6 +94,7 @@ unknown_key(const struct reader *r, const yaml_node_t *node, const char *name,
     const char *near =
         str_nearest(name, (const char *const *)names, config_n_keys);
     const char *dot = strrchr(name, '.');
+    const char *inner = is_section_name ? find_in_sections(name) : NULL;
 
     if (config_looks_secret(dot != NULL ? dot + 1 : name) ||
         config_looks_secret(name))
@@ -92,6 +106,11 @@ unknown_key(const struct reader *r, const yaml_node_t *node, const char *name,
         error_fill(err, ERR_CONFIG,
                    "unknown key '%s': write '%s:' below '%.*s:'", name,
                    strchr(name, '.') + 1, (int)strcspn(name, "."), name);
+    else if (inner != NULL)
+        error_fill(err, ERR_CONFIG,
+                   "unknown key '%s': write it below '%.*s:', moved to the "
+                   "right",
+                   name, (int)strcspn(inner, "."), inner);
     else if (near != NULL)
         error_fill(err, ERR_CONFIG, "unknown key '%s'; the nearest is '%s'",
                    name, near);

@@ -145,8 +145,11 @@ choose_variable(struct load *load, const char *wanted, struct error *err)
 
     if (wanted != NULL) {
         if (!load_is_variable(wanted))
-            return err_set(err, ERR_USAGE,
-                           "'%s' is no name for a variable in Python", wanted);
+            return err_set(
+                err, ERR_USAGE,
+                "'%s' cannot be the variable: it needs ASCII letters, "
+                "digits and _, no digit first, and no keyword",
+                wanted);
         if (load_is_taken(wanted))
             return err_set(err, ERR_USAGE,
                            "'%s' is a name that code relies on; choose another",

@@ -321,7 +321,10 @@ handle_grace(void *ctx)
     l->cell.grace = NULL;
     local_enter(l);
     local_cell_kill(l, EVENT_KILLED,
-                    l->cell.begun
+                    l->cell.begun && l->cell.stop == EVENT_TIMEOUT
+                        ? "The cell did not stop at its time limit, so the "
+                          "interpreter was ended. " LOST_TEXT
+                    : l->cell.begun
                         ? "The cell did not stop when asked, so the "
                           "interpreter was ended. " LOST_TEXT
                         : "The interpreter did not take the cell, so it was "

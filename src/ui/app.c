@@ -6,6 +6,7 @@
 #include "ui/app.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -171,11 +172,12 @@ explain_key(struct app *app)
                "answered");
     view_error(app->config.view, &err);
     view_note(app->config.view,
-              "put it into %s (two lines: 'model:' and '  api_key: KEY'; "
-              "chmod 600), or set ANTHROPIC_API_KEY",
+              "set ANTHROPIC_API_KEY, or put the key into %s, below 'model:' "
+              "as 'api_key: KEY', and chmod 600 that file",
               path != NULL ? path : "a file named with --config");
     view_note(app->config.view,
-              "to see everything work without a key: sandpiper --demo");
+              "to see everything work without a key: %s --demo",
+              program_invocation_name);
     finish(app, &err, false);
 }
 
@@ -381,8 +383,8 @@ app_greet(struct app *app)
                   "runs");
     else
         view_note(app->config.view,
-                  "Claude gets column names, ranges and whatever a cell prints "
-                  "%s :help",
+                  "Claude gets column names, ranges, frequent values, what "
+                  "cells print %s :help",
                   dot);
 }
 

@@ -38,11 +38,14 @@ cmd_cell_find(const struct app *app, const char *word, int *output,
     }
     memcpy(number, word, len);
     number[len] = '\0';
-    if (str_to_int(number, 1, n_cells, &n, err) < 0 ||
-        (dot != NULL && str_to_int(dot + 1, 1, MAX_OUTPUTS, &m, err) < 0)) {
-        if (err != NULL)
-            err->code = ERR_USAGE;
-        error_prepend(err, "cell");
+    if (str_to_int(number, 1, INT32_MAX, &n, NULL) < 0 ||
+        (dot != NULL && str_to_int(dot + 1, 1, MAX_OUTPUTS, &m, NULL) < 0)) {
+        error_fill(err, ERR_USAGE, "'%s' is no number of a cell", word);
+        return NULL;
+    }
+    if (n > n_cells) {
+        error_fill(err, ERR_USAGE, "there is no cell %d; the last is %d",
+                   (int)n, n_cells);
         return NULL;
     }
     cell = recorder_cell(app->config.recorder, (int)n);

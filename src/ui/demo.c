@@ -5,6 +5,7 @@
 
 #include "ui/demo_internal.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "base/cleanup.h"
@@ -27,9 +28,8 @@ void
 demo_say_begin(struct view *v)
 {
     view_note(v, "demonstration: the model's words and code were written in "
-                 "advance,");
-    view_note(v, "and no request leaves this machine; the code really runs, in "
-                 "the sandbox");
+                 "advance, and no request leaves this machine; the code really "
+                 "runs, in the sandbox");
 }
 
 void
@@ -37,11 +37,10 @@ demo_say_end(struct view *v)
 {
     AUTO_FREE char *path = config_default_path();
 
-    view_note(v, "that was the demonstration; to ask your own questions, put "
-                 "your key for the");
-    view_note(v, "Claude API into %s:",
+    view_note(v,
+              "that was the demonstration; to ask your own questions, set "
+              "ANTHROPIC_API_KEY, or put the key into %s, below 'model:' as "
+              "'api_key: KEY', and chmod 600 that file",
               path != NULL ? path : "a file named with --config");
-    view_note(v, "two lines, 'model:' and '  api_key: KEY', then chmod 600 it; "
-                 "or set");
-    view_note(v, "ANTHROPIC_API_KEY. Then: sandpiper FILE.csv");
+    view_note(v, "then: %s FILE.csv", program_invocation_name);
 }

@@ -373,6 +373,9 @@ show_model_text(struct view *v, const struct event *ev, struct out_stream *s,
     }
     if (len > 0) {
         if (!*open) {
+            /* Paragraphs; a script sees nothing else between two of them. */
+            if (v->voice[ch] == voice)
+                out_say(v->config.out, ch, "\n");
             view_speak(v, ch, voice);
             *s = (struct out_stream){
                 .context = SANITIZE_MODEL,

@@ -112,6 +112,29 @@ add_headline(const struct view *v, const struct event_load *load,
     add_cut(v, sb, load->how, total - used, false);
 }
 
+/* A range with the marks that the terminal can show. */
+static char *
+make_range(const struct view *v, const char *range)
+{
+    static const char dots[] = "\xE2\x80\xA6";
+    static const char dot[] = "\xC2\xB7";
+    struct sbuf sb;
+
+    sbuf_init(&sb, strlen(range) + 1);
+    for (const char *p = range; *p != '\0';) {
+        if (!out_has_unicode(v->config.out) && str_starts(p, dots)) {
+            sbuf_add_str(&sb, "..");
+            p += strlen(dots);
+        } else if (!out_has_unicode(v->config.out) && str_starts(p, dot)) {
+            sbuf_add_char(&sb, '-');
+            p += strlen(dot);
+        } else {
+            sbuf_add_char(&sb, *p++);
+        }
+    }
+    return sbuf_take(&sb);
+}
+
 void
 view_load(struct view *v, const struct event_load *load)
 {
@@ -156,8 +179,10 @@ view_load(struct view *v, const struct event_load *load)
         sbuf_add_str(&sb, "  ");
         add_missing(v, &sb, c->n_missing, gap_width);
         if (!str_blank(c->range) && used + MIN_RANGE_COLUMNS <= total) {
+            AUTO_FREE char *range = make_range(v, c->range);
+
             sbuf_add_str(&sb, "  ");
-            add_cut(v, &sb, c->range, total - used, false);
+            add_cut(v, &sb, range, total - used, false);
         }
         while (sb.len > 0 && sb.data[sb.len - 1] == ' ')
             sbuf_truncate(&sb, sb.len - 1);

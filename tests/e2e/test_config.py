@@ -143,13 +143,13 @@ def test_cell_seconds():
 
 @tap.timeout(90)
 def test_memory_mb():
-    code = ("try:\n    x = b'x' * (400 << 20)\n"
+    code = ("try:\n    x = b'x' * (800 << 20)\n"
             "    print('got', len(x))\n"
             "except MemoryError:\n    print('none left')\n")
-    told, _ = told_of("limits:\n  memory_mb: 256\n", code)
+    told, _ = told_of("limits:\n  memory_mb: 768\n", code)
     assert "got" not in told, told
     told, _ = told_of("", code)
-    assert "got 419430400" in told, told
+    assert "got 838860800" in told, told
 
 
 def test_output_kb():
@@ -284,7 +284,7 @@ KEYS = {
     "model.max_attempts": ("1", "0"),
     "limits.rounds": ("1", "0"),
     "limits.cell_seconds": ("1", "1.5"),
-    "limits.memory_mb": ("256", "255"),
+    "limits.memory_mb": ("768", "767"),
     "limits.output_kb": ("16", "15"),
     "limits.workspace_mb": ("16", "1k"),
     "limits.processes": ("64", "7"),

@@ -237,11 +237,11 @@ def test_another_variable():
         done = place.script(server, stdin=":load sales.csv as north\nwhat?\n")
         assert done.status == 0, done
         assert "rows 4" in results(server.requests[1])[0][0]
-        for bad, why in (("class", b"no name for a variable"),
-                         ("1st", b"no name for a variable"),
-                         ("a-b", b"no name for a variable"),
-                         ("a.b", b"no name for a variable"),
-                         ("'a b'", b"no name for a variable"),
+        for bad, why in (("class", b"cannot be the variable"),
+                         ("1st", b"cannot be the variable"),
+                         ("a-b", b"cannot be the variable"),
+                         ("a.b", b"cannot be the variable"),
+                         ("'a b'", b"cannot be the variable"),
                          ("__import__", b"a name that code relies on"),
                          ("print", b"a name that code relies on"),
                          ("pd", b"a name that code relies on")):

@@ -118,7 +118,7 @@ def test_lines():
         done = place.script(server, stdin="# a remark\n\nfirst question\n"
                             "   \n:load sales.csv\nsecond question")
         assert done.status == 0, done
-        assert done.stdout == b"One.\nTwo.\n", done
+        assert done.stdout == b"One.\n\nTwo.\n", done
         assert "x 1" in results(server.requests[3])[0][0]
         assert question(server.requests[0]) == "first question"
         assert question(server.requests[2]).endswith("second question")
@@ -221,7 +221,7 @@ def test_a_mended_error_is_none():
             reply(["Mended."]), reply(["Next."])]) as server:
         done = place.script(server, stdin="first\nsecond\n")
         assert done.status == 0, done
-        assert done.stdout == b"Mended.\nNext.\n", done
+        assert done.stdout == b"Mended.\n\nNext.\n", done
         assert b"ZeroDivisionError" in done.stderr, done
 
 
@@ -264,6 +264,7 @@ def test_lines_come_one_by_one():
             child.stdin.write(b"first\n")
             assert child.stdout.readline() == b"One.\n"
             child.stdin.write(b"second\n")
+            assert child.stdout.readline() == b"\n"
             assert child.stdout.readline() == b"Two.\n"
             child.stdin.close()
             assert child.wait(STEP_S) == 0

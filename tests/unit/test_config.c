@@ -235,7 +235,7 @@ static const struct yaml_case yaml_cases[] = {
      ":2:3: unknown key 'model.api_kye'; the nearest is 'model.api_key'"},
     {"unknown section", "modle:\n  name: m\n", ":1:1: unknown key 'modle'"},
     {"key at top", "limits:\n  rounds: 2\nname: x\n",
-     ":3:1: unknown key 'name'"},
+     ":3:1: unknown key 'name': write it below 'model:', moved"},
     {"twice", "limits:\n  rounds: 2\n  rounds: 3\n",
      ":3:3: limits.rounds is there twice"},
     {"twice in two sections", "limits:\n  rounds: 2\nlimits:\n  rounds: 3\n",
