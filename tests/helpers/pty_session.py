@@ -58,6 +58,8 @@ PASSED_ON = ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS")
 SHOWN_BYTES = 3000
 PR_SET_CHILD_SUBREAPER = 36
 
+LAST_WORDS_S = 1
+
 # The queries a terminal may be asked, each with a name for the profiles.
 QUERIES = re.compile(
     rb"(?P<da1>\x1b\[0?c)|(?P<da2>\x1b\[>0?c)|(?P<version>\x1b\[>0?q)"
@@ -546,8 +548,17 @@ class PtySession:
         finally:
             if pidfd is not None:
                 os.close(pidfd)
-        self._read()
+        self._read_rest()
         return self.status
+
+    def _read_rest(self):
+        """What the program wrote last may still be on its way through the
+        kernel when it has ended. Somebody else may hold the terminal open."""
+        deadline = time.monotonic() + LAST_WORDS_S
+        self._read()
+        while not self._eof and time.monotonic() < deadline:
+            select.select([self.master], [], [], LAST_WORDS_S / 10)
+            self._read()
 
     def path(self, *parts):
         return os.path.join(self.dir, *parts)
