@@ -339,6 +339,7 @@ build_ui(struct program *p)
         .tty = p->tty,
         .recorder = p->recorder,
         .graphics = c->graphics,
+        .thinking = c->thinking,
         .cell_ms = c->cell_seconds * 1000,
         .no_commands = c->demo || c->question != NULL,
     });

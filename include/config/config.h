@@ -48,6 +48,7 @@ struct config {
 
     /* display. */
     char *graphics; /* "auto", "sixel", "none" */
+    char *thinking; /* "show", "brief", "hide" */
     char *color;    /* "auto", "never" */
 
     /* The command line. */

@@ -30,8 +30,8 @@ enum event_kind {
     EVENT_LOAD,   /* load: a file was loaded */
     EVENT_USAGE,  /* usage of the turn */
     EVENT_NOTICE, /* text: the program's own words; level */
-    EVENT_STATUS, /* text: what is going on now; for the live line, not stored
-                   */
+    EVENT_STATUS, /* text: what is going on now, or why it waits until until_ms;
+                     for the live line, not stored */
     EVENT_ERROR,  /* a cell failed: error_name, text (value), traceback, hint */
     EVENT_DONE    /* scope, outcome, duration; err when it is a failed turn */
 };
@@ -93,7 +93,8 @@ struct event {
     enum event_scope scope;
     enum event_outcome outcome;
     int64_t duration_ms;
-    int n_cells; /* EVENT_DONE of a turn: how many it ran */
+    int64_t until_ms; /* EVENT_STATUS: as clock_now_ms; 0: no wait */
+    int n_cells;      /* EVENT_DONE of a turn: how many it ran */
 
     const char *stop_reason;
     const char *error_name;

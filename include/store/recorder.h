@@ -19,6 +19,8 @@ struct recorder;
 struct session;
 struct sink_ops;
 
+#define RECORDER_THINKING_BYTES (64u << 10)
+
 enum recorder_kind { RECORDER_TEXT, RECORDER_TABLE, RECORDER_CHART };
 
 struct recorder_output {
@@ -54,6 +56,11 @@ int recorder_n_cells(const struct recorder *r);
 /* The output at an address, or NULL. */
 const struct recorder_output *recorder_output(const struct recorder *r,
                                               int cell, int index);
+
+/* What the model thought about the last question, blank lines between blocks;
+   NULL: nothing. At most RECORDER_THINKING_BYTES are kept; *n_dropped is how
+   many more there were. Borrowed until the next event. */
+const char *recorder_thinking(const struct recorder *r, uint64_t *n_dropped);
 
 /* Where the file of the last EVENT_FILE was saved; NULL: it was not, and why is
    in *problem (NULL when it had been refused before). Borrowed. */

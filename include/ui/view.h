@@ -28,6 +28,8 @@ struct view_config {
     struct tty *tty;                 /* borrowed; NULL: no terminal */
     const struct recorder *recorder; /* borrowed */
     const char *graphics;            /* "auto", "sixel" or "none"; borrowed */
+    const char *thinking;            /* "show", "brief" or "hide"; borrowed;
+                                        NULL: "show" */
     int64_t cell_ms;                 /* limit of a cell, for the live line */
     bool no_commands;                /* none can be typed, so none is named */
 };
@@ -72,6 +74,9 @@ void view_code(struct view *v, int number, const char *code);
 
 /* Program output as it stands, with margin. */
 void view_block(struct view *v, const char *text);
+
+/* What the model thought, on the channel of answers. */
+void view_thinking(struct view *v, const char *text);
 
 /* What the person typed, for runs without a keyboard. */
 void view_question(struct view *v, const char *question);

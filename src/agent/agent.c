@@ -35,6 +35,9 @@
 /* What calls are answered that are not run any more. */
 #define INTERRUPTED "Not executed: interrupted by the user."
 
+/* Goes before the next question. */
+#define CUT_OFF "[The previous reply was interrupted by the user.]"
+
 static void send_request(struct agent *a);
 static void next_call(struct agent *a);
 
@@ -464,15 +467,13 @@ static void
 on_retry(void *ctx, int attempt, int64_t wait_ms, const struct error *err)
 {
     struct agent *a = ctx;
-    AUTO_SBUF struct sbuf sb = {0};
 
-    sbuf_init(&sb, sizeof(err->msg) + 128);
-    sbuf_addf(&sb, "%s; attempt %d in ", err->msg, attempt);
-    str_add_duration(&sb, wait_ms);
-    sbuf_add_str(&sb, ", Ctrl-C stops");
+    (void)attempt;
     a->status = NULL;
-    agent_notice(a, EVENT_INFO, sb.data);
-    emit_status(a, "waiting to try again");
+    agent_emit(a, &(struct event){.kind = EVENT_STATUS,
+                                  .text = err->msg,
+                                  .len = strlen(err->msg),
+                                  .until_ms = clock_now_ms() + wait_ms});
 }
 
 static void
@@ -654,6 +655,8 @@ on_claude_done(void *ctx, const struct claude_reply *reply,
     emit_text(a, EVENT_TEXT, NULL, 0, true);
     if (err->code == ERR_CANCELLED) {
         keep_partial(a, reply);
+        if (a->n_replies > 0)
+            agent_tell(a, CUT_OFF);
         fail_turn(a, EVENT_INTERRUPTED, NULL);
         return;
     }

@@ -38,18 +38,25 @@ reserve(struct picture_bytes *b, size_t more)
     return PICTURE_OK;
 }
 
+enum picture_reason
+picture_bytes_add(struct picture_bytes *b, const void *data, size_t len)
+{
+    enum picture_reason reason = reserve(b, len);
+
+    if (reason == PICTURE_OK) {
+        memcpy(b->data + b->len, data, len);
+        b->len += len;
+    }
+    return reason;
+}
+
 static int
 put(char *data, int len, void *ctx)
 {
     struct sink *s = ctx;
 
-    if (s->reason == PICTURE_OK && len > 0) {
-        s->reason = reserve(s->bytes, (size_t)len);
-        if (s->reason == PICTURE_OK) {
-            memcpy(s->bytes->data + s->bytes->len, data, (size_t)len);
-            s->bytes->len += (size_t)len;
-        }
-    }
+    if (s->reason == PICTURE_OK && len > 0)
+        s->reason = picture_bytes_add(s->bytes, data, (size_t)len);
     return len;
 }
 

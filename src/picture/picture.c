@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * sandpiper-picture: reads one PNG from standard input and writes one line and
- * then, without --info, a sixel to standard output:
+ * sandpiper-picture: reads one PNG from standard input and writes one line to
+ * standard output; behind "sixel" and "png" the picture follows, "same" says
+ * that it is small enough for --png as it stands:
  *
  *     sandpiper-picture 1 sixel WIDTH HEIGHT COLOURS
+ *     sandpiper-picture 1 png WIDTH HEIGHT
+ *     sandpiper-picture 1 same WIDTH HEIGHT
  *     sandpiper-picture 1 info WIDTH HEIGHT
  *     sandpiper-picture 1 error REASON
  *
@@ -45,6 +48,7 @@ struct number_option {
 #define MEMBER(m) offsetof(struct picture_options, m)
 
 static const struct number_option number_options[] = {
+    {"--png", MEMBER(png_side_px), 1, PICTURE_MAX_SIDE_PX},
     {"--max-width", MEMBER(max_width_px), 1, PICTURE_MAX_SIDE_PX},
     {"--max-height", MEMBER(max_height_px), 1, PICTURE_MAX_SIDE_PX},
     {"--cell-height", MEMBER(cell_height_px), 1, PICTURE_MAX_CELL_PX},
@@ -119,7 +123,7 @@ parse_options(int argc, char **argv, struct picture_options *o)
             return -1;
         }
     }
-    if (o->info)
+    if (o->info || o->png_side_px > 0)
         return 0;
     return o->max_width_px > 0 && o->max_height_px > 0 && o->cell_height_px > 0
                ? 0
@@ -140,6 +144,17 @@ write_all(const char *data, size_t len)
         len -= (size_t)n;
     }
     return 0;
+}
+
+/* One line and what follows it. A reader that is gone would not get a line
+   about an error either. */
+static enum picture_reason
+write_answer(const char *line, const struct picture_bytes *bytes)
+{
+    return write_all(line, strlen(line)) < 0 ||
+                   write_all(bytes->data, bytes->len) < 0
+               ? PICTURE_INTERNAL
+               : PICTURE_OK;
 }
 
 static enum picture_reason
@@ -192,14 +207,52 @@ write_sixel(const struct picture_options *o)
     if (reason == PICTURE_OK) {
         snprintf(line, sizeof(line), FORM "sixel %u %u %u\n", indexed.width,
                  indexed.height, indexed.n_colours);
-        /* The reader is gone: an error line would not arrive either. */
-        if (write_all(line, strlen(line)) < 0 ||
-            write_all(bytes.data, bytes.len) < 0)
-            reason = PICTURE_INTERNAL;
+        reason = write_answer(line, &bytes);
     }
     picture_bytes_fini(&bytes);
     picture_indexed_fini(&indexed);
     return reason;
+}
+
+/* Decoded in any case: what is passed on as it stands is a whole picture. */
+static enum picture_reason
+write_png(const struct picture_options *o)
+{
+    char line[LINE_SIZE];
+    struct picture full = {0};
+    struct picture fitted = {0};
+    struct picture_bytes bytes = {0};
+    struct picture_layout l = {0};
+    const char *form = "png";
+    enum picture_reason reason =
+        picture_decode(STDIN_FILENO, o->background, &full);
+
+    if (reason == PICTURE_OK) {
+        picture_fit_side(o->png_side_px, full.width, full.height, &l);
+        if (l.width == full.width && l.height == full.height)
+            form = "same";
+        else
+            reason = picture_scale(&full, &l, o->background, &fitted);
+    }
+    picture_fini(&full);
+    if (reason == PICTURE_OK && fitted.rgb != NULL)
+        reason = picture_encode_png(&fitted, &bytes);
+    picture_fini(&fitted);
+    if (reason == PICTURE_OK) {
+        snprintf(line, sizeof(line), FORM "%s %u %u\n", form, l.width,
+                 l.height);
+        reason = write_answer(line, &bytes);
+    }
+    picture_bytes_fini(&bytes);
+    return reason;
+}
+
+static enum picture_reason
+write_wanted(const struct picture_options *o)
+{
+    if (o->info)
+        return write_info();
+    return o->png_side_px > 0 ? write_png(o) : write_sixel(o);
 }
 
 int
@@ -211,7 +264,7 @@ main(int argc, char **argv)
 
     /* Before the first byte of the file is read. */
     if (picture_confine() == 0 && parse_options(argc, argv, &o) == 0)
-        reason = o.info ? write_info() : write_sixel(&o);
+        reason = write_wanted(&o);
     if (reason != PICTURE_OK) {
         snprintf(line, sizeof(line), FORM "error %s\n", reason_words[reason]);
         (void)!write_all(line, strlen(line));

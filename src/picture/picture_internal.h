@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The parts of the picture program: PNG in, sixel out, in a process of its own
- * that may do nothing else. Only libpng, libsixel and the C library are linked;
- * nothing here uses stdio streams, whose calls the filter would not let pass.
- * All memory is bounded by the limits below.
+ * The parts of the picture program: PNG in, sixel or a smaller PNG out, in a
+ * process of its own that may do nothing else. Only libpng, libsixel and the C
+ * library are linked; nothing here uses stdio streams, whose calls the filter
+ * would not let pass. All memory is bounded by the limits below.
  */
 #ifndef PICTURE_PICTURE_INTERNAL_H
 #define PICTURE_PICTURE_INTERNAL_H
@@ -57,6 +57,7 @@ struct picture_bytes {
 
 struct picture_options {
     bool info;
+    uint32_t png_side_px; /* 0: sixel; else a PNG with no longer side */
     uint32_t max_width_px;
     uint32_t max_height_px;
     uint32_t cell_height_px;
@@ -100,6 +101,13 @@ enum picture_reason picture_fit(const struct picture_options *o, uint32_t width,
                                 uint32_t height, struct picture_layout *out);
 
 /*
+ * Finds the size of a picture whose longer side is at most side_px, the
+ * proportions kept, never enlarged and not padded.
+ */
+void picture_fit_side(uint32_t side_px, uint32_t width, uint32_t height,
+                      struct picture_layout *out);
+
+/*
  * Shrinks by the average of the covered area, of the values as they are stored,
  * and adds rows of background below. The layout must not enlarge.
  */
@@ -132,7 +140,20 @@ void picture_indexed_fini(struct picture_indexed *p);
 enum picture_reason picture_encode(const struct picture_indexed *in,
                                    struct picture_bytes *out);
 
+/* Appends bytes, with the same limit. */
+enum picture_reason picture_bytes_add(struct picture_bytes *b, const void *data,
+                                      size_t len);
+
 void picture_bytes_fini(struct picture_bytes *b);
+
+/* --- encode_png.c --- */
+
+/*
+ * Appends the picture as a PNG of 8-bit RGB that holds the pixels and nothing
+ * else. PICTURE_TOO_LARGE when out would grow beyond PICTURE_MAX_BYTES.
+ */
+enum picture_reason picture_encode_png(const struct picture *in,
+                                       struct picture_bytes *out);
 
 /* --- confine.c --- */
 

@@ -106,6 +106,20 @@ picture_fit(const struct picture_options *o, uint32_t width, uint32_t height,
     return PICTURE_OK;
 }
 
+void
+picture_fit_side(uint32_t side_px, uint32_t width, uint32_t height,
+                 struct picture_layout *out)
+{
+    struct picture_layout l = {.width = width, .height = height};
+
+    if (width > side_px || height > side_px) {
+        l.width = width >= height ? side_px : scaled(width, side_px, height);
+        l.height = height >= width ? side_px : scaled(height, side_px, width);
+    }
+    l.padded_height = l.height;
+    *out = l;
+}
+
 enum picture_reason
 picture_scale(const struct picture *in, const struct picture_layout *layout,
               struct picture_rgb background, struct picture *out)

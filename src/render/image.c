@@ -20,6 +20,8 @@
 #include "base/proc.h"
 #include "base/sbuf.h"
 #include "base/str.h"
+#include "model/output.h"
+#include "render/png_check.h"
 #include "render/sixel_check.h"
 
 #define HELPER_NAME "sandpiper-picture"
@@ -39,6 +41,8 @@ struct image {
     struct loop *loop; /* borrowed */
     struct image_options options;
     image_fn done;
+    struct image_scale_options scale; /* max_side_px 0: a sixel is wanted */
+    image_scale_fn scale_done;
     void *ctx;
 
     unsigned char *png; /* owned */
@@ -138,6 +142,82 @@ read_header(const struct image *im, const char *line,
     return 0;
 }
 
+/* Checks the first line: the size follows from that of the file. *same: the
+   file is small enough as it is. */
+static int
+read_scale_header(const struct image *im, const char *line, bool *same,
+                  int *width, int *height, struct error *err)
+{
+    unsigned said_width = 0;
+    unsigned said_height = 0;
+    const char *s = line + strlen(FORM);
+    int longer = 0;
+
+    if (str_starts(line, FORM "error "))
+        return report_reason(line + strlen(FORM "error "), err);
+    *same = str_starts(line, FORM "same ");
+    if (!*same && !str_starts(line, FORM "png "))
+        return report_header(err);
+    s += *same ? strlen("same ") : strlen("png ");
+    if (!read_number(&s, ' ', &said_width) ||
+        !read_number(&s, '\0', &said_height))
+        return report_header(err);
+    if (!output_png_size(im->png, im->png_len, width, height))
+        return err_set(err, ERR_DATA, "the picture is no PNG");
+    longer = *width > *height ? *width : *height;
+    if (*same != (longer <= im->scale.max_side_px))
+        return report_header(err);
+    png_check_fit(im->scale.max_side_px, width, height);
+    if (said_width != (unsigned)*width || said_height != (unsigned)*height)
+        return err_set(err, ERR_PROTOCOL,
+                       "the picture program made %u x %u pixels, not %d x %d",
+                       said_width, said_height, *width, *height);
+    return 0;
+}
+
+static int
+check_scaled(struct image *im, const char *line, struct error *err)
+{
+    bool same = false;
+    int width = 0;
+    int height = 0;
+
+    if (read_scale_header(im, line, &same, &width, &height, err) < 0)
+        return -1;
+    if (im->status.code != 0)
+        return err_set(err, ERR_PROTOCOL,
+                       "the picture program did not end well");
+    sbuf_drop(&im->answer, strlen(line) + 1);
+    if (same && im->answer.len > 0)
+        return report_header(err);
+    if (same)
+        sbuf_add(&im->answer, (const char *)im->png, im->png_len);
+    if (im->answer.len > im->scale.max_bytes)
+        return err_set(err, ERR_TOO_LARGE,
+                       "the picture has %zu bytes, more than %zu",
+                       im->answer.len, im->scale.max_bytes);
+    if (png_check((const unsigned char *)im->answer.data, im->answer.len, width,
+                  height, !same, err) == 0)
+        return 0;
+    if (same)
+        err->code = ERR_DATA;
+    return -1;
+}
+
+static int
+check_sixel(struct image *im, const char *line, struct error *err)
+{
+    struct sixel_limits limits = {0};
+
+    if (read_header(im, line, &limits, err) < 0)
+        return -1;
+    if (im->status.code != 0)
+        return err_set(err, ERR_PROTOCOL,
+                       "the picture program did not end well");
+    sbuf_drop(&im->answer, strlen(line) + 1);
+    return sixel_check(im->answer.data, im->answer.len, limits, err);
+}
+
 /* Takes the first line off, and leaves the picture. */
 static int
 check_answer(struct image *im, struct error *err)
@@ -146,7 +226,6 @@ check_answer(struct image *im, struct error *err)
         im->answer.len < MAX_HEADER_BYTES ? im->answer.len : MAX_HEADER_BYTES;
     const char *end = max > 0 ? memchr(im->answer.data, '\n', max) : NULL;
     AUTO_FREE char *line = NULL;
-    struct sixel_limits limits = {0};
 
     if (end == NULL && im->status.signal != 0)
         return err_set(err, ERR_PROTOCOL,
@@ -155,13 +234,8 @@ check_answer(struct image *im, struct error *err)
     if (end == NULL)
         return report_header(err);
     line = xstrndup(im->answer.data, (size_t)(end - im->answer.data));
-    if (read_header(im, line, &limits, err) < 0)
-        return -1;
-    if (im->status.code != 0)
-        return err_set(err, ERR_PROTOCOL,
-                       "the picture program did not end well");
-    sbuf_drop(&im->answer, strlen(line) + 1);
-    return sixel_check(im->answer.data, im->answer.len, limits, err);
+    return im->scale.max_side_px > 0 ? check_scaled(im, line, err)
+                                     : check_sixel(im, line, err);
 }
 
 /* --- the end --- */
@@ -196,22 +270,42 @@ image_free(struct image *im)
     free(im);
 }
 
+static void
+hand_over_scaled(image_scale_fn done, void *ctx, const struct sbuf *png,
+                 const struct error *err)
+{
+    int width = 0;
+    int height = 0;
+
+    if (err != NULL) {
+        done(ctx, NULL, 0, 0, 0, err);
+        return;
+    }
+    output_png_size((const unsigned char *)png->data, png->len, &width,
+                    &height);
+    done(ctx, (const unsigned char *)png->data, png->len, width, height, NULL);
+}
+
 /* Hands the picture or the reason over and ends. Called from the loop only. */
 static void
 finish(struct image *im, const struct error *err)
 {
     image_fn done = im->done;
+    image_scale_fn scale_done = im->scale_done;
     void *ctx = im->ctx;
-    struct sbuf sixel = {0};
+    struct sbuf made = {0};
 
     if (err == NULL) {
-        sixel = im->answer;
+        made = im->answer;
         im->answer = (struct sbuf){0};
     }
     /* First, since done may begin the next one. */
     image_free(im);
-    done(ctx, err == NULL ? &sixel : NULL, err);
-    sbuf_fini(&sixel);
+    if (scale_done != NULL)
+        hand_over_scaled(scale_done, ctx, &made, err);
+    else
+        done(ctx, err == NULL ? &made : NULL, err);
+    sbuf_fini(&made);
 }
 
 /* When the program has ended and all that it wrote is read. */
@@ -312,21 +406,9 @@ clamp(int value, int min, int max)
 }
 
 static int
-start_helper(struct image *im, const char *path, int child_in, int child_out,
-             struct error *err)
+start_helper(struct image *im, const char *path, const char *const *argv,
+             int child_in, int child_out, struct error *err)
 {
-    const struct image_options *o = &im->options;
-    AUTO_FREE char *width = xasprintf("%d", o->max_width_px);
-    AUTO_FREE char *height = xasprintf("%d", o->max_height_px);
-    AUTO_FREE char *cell = xasprintf("%d", o->cell_height_px);
-    AUTO_FREE char *colours = xasprintf("%d", o->colours);
-    AUTO_FREE char *background =
-        xasprintf("%06x", o->background_rgb & 0xFFFFFF);
-    const char *const argv[] = {
-        HELPER_NAME, "--max-width",   width,      "--max-height",
-        height,      "--cell-height", cell,       "--colours",
-        colours,     "--background",  background, NULL,
-    };
     const struct proc_fd fds[] = {
         {child_in, STDIN_FILENO},
         {child_out, STDOUT_FILENO},
@@ -344,15 +426,44 @@ start_helper(struct image *im, const char *path, int child_in, int child_out,
 }
 
 static int
-start(struct image *im, struct error *err)
+start_sixel(struct image *im, const char *path, int child_in, int child_out,
+            struct error *err)
+{
+    const struct image_options *o = &im->options;
+    AUTO_FREE char *width = xasprintf("%d", o->max_width_px);
+    AUTO_FREE char *height = xasprintf("%d", o->max_height_px);
+    AUTO_FREE char *cell = xasprintf("%d", o->cell_height_px);
+    AUTO_FREE char *colours = xasprintf("%d", o->colours);
+    AUTO_FREE char *background =
+        xasprintf("%06x", o->background_rgb & 0xFFFFFF);
+    const char *const argv[] = {
+        HELPER_NAME, "--max-width",   width,      "--max-height",
+        height,      "--cell-height", cell,       "--colours",
+        colours,     "--background",  background, NULL,
+    };
+
+    return start_helper(im, path, argv, child_in, child_out, err);
+}
+
+static int
+start_scale(struct image *im, const char *path, int child_in, int child_out,
+            struct error *err)
+{
+    AUTO_FREE char *side = xasprintf("%d", im->scale.max_side_px);
+    const char *const argv[] = {HELPER_NAME, "--png", side, NULL};
+
+    return start_helper(im, path, argv, child_in, child_out, err);
+}
+
+static int
+start(struct image *im, const char *helper, struct error *err)
 {
     AUTO_FREE char *path = NULL;
     AUTO_CLOSE int child_in = -1;
     AUTO_CLOSE int child_out = -1;
     int fds[2];
 
-    path = im->options.helper != NULL ? xstrdup(im->options.helper)
-                                      : paths_helper(HELPER_NAME, err);
+    path = helper != NULL ? xstrdup(helper) : paths_helper(HELPER_NAME, err);
     if (path == NULL)
         return -1;
     if (io_pipe(fds, err) < 0)
@@ -367,7 +478,9 @@ start(struct image *im, struct error *err)
     if (io_set_nonblock(im->in_fd, err) < 0 ||
         io_set_nonblock(im->out_fd, err) < 0)
         return -1;
-    if (start_helper(im, path, child_in, child_out, err) < 0)
+    if ((im->scale.max_side_px > 0
+             ? start_scale(im, path, child_in, child_out, err)
+             : start_sixel(im, path, child_in, child_out, err)) < 0)
         return err_wrap(err, "starting the picture program");
     im->in = loop_add_fd(im->loop, im->in_fd, LOOP_WRITE, on_input, im);
     im->out = loop_add_fd(im->loop, im->out_fd, LOOP_READ, on_output, im);
@@ -375,14 +488,37 @@ start(struct image *im, struct error *err)
     return 0;
 }
 
+static struct image *
+new_image(struct loop *loop, const unsigned char *png, size_t len, void *ctx)
+{
+    struct image *im = xcalloc(1, sizeof(*im));
+
+    im->loop = loop;
+    im->ctx = ctx;
+    im->png = xmemdup(png, len);
+    im->png_len = len;
+    im->in_fd = -1;
+    im->out_fd = -1;
+    sbuf_init(&im->answer, MAX_OUTPUT_BYTES);
+    return im;
+}
+
+static struct image *
+started(struct image *im, const char *helper, struct error *err)
+{
+    if (start(im, helper, err) == 0)
+        return im;
+    image_free(im);
+    return NULL;
+}
+
 struct image *
 image_render(struct loop *loop, const unsigned char *png, size_t len,
              const struct image_options *options, image_fn done, void *ctx,
              struct error *err)
 {
-    struct image *im = xcalloc(1, sizeof(*im));
+    struct image *im = new_image(loop, png, len, ctx);
 
-    im->loop = loop;
     im->options = *options;
     im->options.max_width_px =
         clamp(options->max_width_px, 1, SIXEL_CHECK_MAX_SIDE_PX);
@@ -390,18 +526,23 @@ image_render(struct loop *loop, const unsigned char *png, size_t len,
         clamp(options->max_height_px, 1, SIXEL_CHECK_MAX_SIDE_PX);
     im->options.cell_height_px = clamp(options->cell_height_px, 1, MAX_CELL_PX);
     im->options.colours = clamp(options->colours, 2, SIXEL_CHECK_MAX_COLOURS);
-    im->done = done;
-    im->ctx = ctx;
-    im->png = xmemdup(png, len);
-    im->png_len = len;
-    im->in_fd = -1;
-    im->out_fd = -1;
-    sbuf_init(&im->answer, MAX_OUTPUT_BYTES);
-    if (start(im, err) < 0) {
-        image_free(im);
-        return NULL;
-    }
     /* The caller's string lives for the call only. */
     im->options.helper = NULL;
-    return im;
+    im->done = done;
+    return started(im, options->helper, err);
+}
+
+struct image *
+image_scale(struct loop *loop, const unsigned char *png, size_t len,
+            const struct image_scale_options *options, image_scale_fn done,
+            void *ctx, struct error *err)
+{
+    struct image *im = new_image(loop, png, len, ctx);
+
+    im->scale = *options;
+    im->scale.max_side_px =
+        clamp(options->max_side_px, 1, SIXEL_CHECK_MAX_SIDE_PX);
+    im->scale.helper = NULL;
+    im->scale_done = done;
+    return started(im, options->helper, err);
 }

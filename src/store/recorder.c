@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/paths.h"
 #include "base/sbuf.h"
+#include "base/utf8.h"
 #include "model/output.h"
 #include "model/sink.h"
 #include "store/blob.h"
@@ -25,12 +26,17 @@ struct recorder {
     size_t n_cells;
     char *file_path;    /* owned */
     char *file_problem; /* owned */
+    struct sbuf thinking;
+    bool thinking_over; /* a block has ended; the next stands apart */
+    uint64_t n_thinking_dropped;
 };
 
 struct recorder *
 recorder_new(struct session *session)
 {
     struct recorder *r = xcalloc(1, sizeof(*r));
+
+    sbuf_init(&r->thinking, RECORDER_THINKING_BYTES);
 
     r->session = session;
     return r;
@@ -60,6 +66,7 @@ recorder_free(struct recorder *r)
     free(r->cells);
     free(r->file_path);
     free(r->file_problem);
+    sbuf_fini(&r->thinking);
     free(r);
 }
 
@@ -192,6 +199,33 @@ take_file(struct recorder *r, const struct event *ev)
     blob_fini(&blob);
 }
 
+static void
+forget_thinking(struct recorder *r)
+{
+    sbuf_clear(&r->thinking);
+    r->thinking_over = false;
+    r->n_thinking_dropped = 0;
+}
+
+static void
+take_thinking(struct recorder *r, const struct event *ev)
+{
+    size_t room = 0;
+    size_t len = ev->len;
+
+    if (len > 0 && r->thinking_over &&
+        r->thinking.len + 2 < RECORDER_THINKING_BYTES)
+        sbuf_add_str(&r->thinking, "\n\n");
+    room = RECORDER_THINKING_BYTES - r->thinking.len;
+    if (r->n_thinking_dropped > 0)
+        room = 0;
+    if (len > room)
+        len = utf8_floor(ev->text, ev->len, room);
+    sbuf_add(&r->thinking, ev->text, len);
+    r->n_thinking_dropped += ev->len - len;
+    r->thinking_over = ev->end || (r->thinking_over && ev->len == 0);
+}
+
 static int
 recorder_put(void *sink, const struct event *ev, struct error *err)
 {
@@ -220,8 +254,12 @@ recorder_put(void *sink, const struct event *ev, struct error *err)
         }
         break;
     case EVENT_QUESTION:
-    case EVENT_REPLY:
+        forget_thinking(r);
+        break;
     case EVENT_THINKING:
+        take_thinking(r, ev);
+        break;
+    case EVENT_REPLY:
     case EVENT_TEXT:
     case EVENT_OUTPUT:
     case EVENT_LOAD:
@@ -255,6 +293,13 @@ recorder_output(const struct recorder *r, int cell, int index)
             return &c->outputs[i];
     }
     return NULL;
+}
+
+const char *
+recorder_thinking(const struct recorder *r, uint64_t *n_dropped)
+{
+    *n_dropped = r->n_thinking_dropped;
+    return r->thinking.len > 0 ? r->thinking.data : NULL;
 }
 
 const char *

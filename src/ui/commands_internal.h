@@ -12,6 +12,7 @@ extern const struct command cmd_files;
 extern const struct command cmd_code;
 extern const struct command cmd_save;
 extern const struct command cmd_trace;
+extern const struct command cmd_thinking;
 extern const struct command cmd_help;
 extern const struct command cmd_quit;
 

@@ -27,8 +27,6 @@
 #include "term/tty.h"
 #include "ui/view_internal.h"
 
-#define STATUS_TICK_MS 1000
-
 /* ---- voices ---------------------------------------------------------------
  */
 
@@ -309,58 +307,11 @@ view_question(struct view *v, const char *question)
     out_text_end(v->config.out, &s);
 }
 
-/* ---- the live line --------------------------------------------------------
- */
-
-static void
-draw_status(struct view *v)
-{
-    AUTO_SBUF struct sbuf sb = {0};
-    int64_t ms = clock_now_ms() - v->status_since_ms;
-
-    sbuf_init(&sb, VIEW_LINE_BYTES);
-    sbuf_add_str(&sb, v->status);
-    if (ms >= STATUS_TICK_MS)
-        sbuf_addf(&sb, " %s %" PRId64 " s", view_dot(v), ms / 1000);
-    sbuf_addf(&sb, " %s Ctrl-C stops", view_dot(v));
-    out_status(v->config.out, sb.data);
-}
-
-static void
-on_status_tick(void *ctx)
-{
-    struct view *v = ctx;
-
-    v->status_timer =
-        loop_add_timer(v->config.loop, STATUS_TICK_MS, on_status_tick, v);
-    draw_status(v);
-}
-
-void
-view_status(struct view *v, const char *text)
-{
-    if (v->status_timer != NULL)
-        loop_timer_remove(v->status_timer);
-    v->status_timer = NULL;
-    free(v->status);
-    v->status = xstrdup(text);
-    if (!out_is_terminal(v->config.out) || !out_has_sequences(v->config.out))
-        return;
-    if (text == NULL) {
-        out_status(v->config.out, NULL);
-        return;
-    }
-    v->status_since_ms = clock_now_ms();
-    v->status_timer =
-        loop_add_timer(v->config.loop, STATUS_TICK_MS, on_status_tick, v);
-    draw_status(v);
-}
-
 /* ---- the model ------------------------------------------------------------
  */
 
-static void
-show_model_text(struct view *v, const struct event *ev, struct out_stream *s,
+void
+view_show_words(struct view *v, const struct event *ev, struct out_stream *s,
                 bool *open, enum out_channel ch, enum voice voice)
 {
     const char *text = ev->text;
@@ -416,7 +367,7 @@ add_closing(const struct view *v, const struct event *ev, struct sbuf *sb)
 
         add_closing_part(v, sb, cells);
     }
-    if (ev->duration_ms >= STATUS_TICK_MS) {
+    if (ev->duration_ms >= VIEW_TIME_MS) {
         AUTO_SBUF struct sbuf time = {0};
 
         sbuf_init(&time, 64);
@@ -431,9 +382,11 @@ end_turn(struct view *v, const struct event *ev)
     AUTO_SBUF struct sbuf sb = {0};
 
     view_status(v, NULL);
+    view_drop_thinking(v, ev);
     view_end_lines(v);
     if (ev->err != NULL) {
         view_error(v, ev->err);
+        view_offer_retry(v, ev->err);
         return;
     }
     sbuf_init(&sb, VIEW_LINE_BYTES);
@@ -471,7 +424,13 @@ show_status(struct view *v, const struct event *ev)
 {
     AUTO_FREE char *text = xstrndup(ev->text, ev->len);
 
-    view_status(v, text);
+    if (ev->until_ms == 0) {
+        view_status(v, text);
+        return;
+    }
+    /* What an attempt that failed has thought leads to no cell. */
+    sbuf_clear(&v->thought);
+    view_status_until(v, text, ev->until_ms);
 }
 
 static int
@@ -482,16 +441,17 @@ view_put(void *sink, const struct event *ev, struct error *err)
     (void)err;
     switch (ev->kind) {
     case EVENT_THINKING:
-        show_model_text(v, ev, &v->thinking, &v->thinking_open, view_side(v),
-                        VOICE_THINKING);
+        view_put_thinking(v, ev);
         break;
     case EVENT_TEXT:
-        show_model_text(v, ev, &v->model, &v->model_open, view_main(v),
+        view_drop_thinking(v, ev);
+        view_show_words(v, ev, &v->model, &v->model_open, view_main(v),
                         VOICE_MODEL);
         break;
     case EVENT_CODE: {
         AUTO_FREE char *code = xstrndup(ev->text, ev->len);
 
+        view_say_thinking(v);
         view_code(v, ev->cell, code);
         break;
     }
@@ -540,6 +500,7 @@ view_new(const struct view_config *config)
 
     v->config = *config;
     v->where = "";
+    sbuf_init(&v->thought, VIEW_THOUGHT_BYTES);
     v->one_target = out_is_joined(config->out);
     return v;
 }
@@ -554,6 +515,7 @@ view_free(struct view *v)
     view_pictures_free(v);
     sbuf_fini(&v->program[0].tail);
     sbuf_fini(&v->program[1].tail);
+    sbuf_fini(&v->thought);
     free(v->status);
     free(v);
 }

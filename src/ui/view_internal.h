@@ -35,6 +35,12 @@ enum voice {
 /* The longest line of the program's own. */
 #define VIEW_LINE_BYTES 4096
 
+/* A time is named from here on. */
+#define VIEW_TIME_MS 1000
+
+/* The end of what was thought, in which the last words are looked for. */
+#define VIEW_THOUGHT_BYTES 4096u
+
 /* Lines of a cell that are shown as they come, and at its end. */
 #define VIEW_HEAD_LINES 200
 #define VIEW_TAIL_LINES 50
@@ -69,7 +75,9 @@ struct view {
     struct out_stream thinking;
     bool model_open;
     bool thinking_open;
-    size_t n_model_skipped; /* line ends at the beginning */
+    struct sbuf thought;      /* with display.thinking: brief; the end of it */
+    int64_t thought_since_ms; /* 0: no block is open */
+    size_t n_model_skipped;   /* line ends at the beginning */
 
     struct view_program program[2]; /* by enum event_stream */
 
@@ -79,6 +87,7 @@ struct view {
 
     char *status; /* owned; or NULL */
     int64_t status_since_ms;
+    int64_t status_until_ms; /* a wait ends then; 0: it is none */
     struct loop_timer *status_timer;
 };
 
@@ -92,6 +101,24 @@ void view_end_program_line(struct view *v, struct view_program *p);
 
 /* A line of the program's own, dim, with its mark. */
 void view_note_text(struct view *v, const char *text);
+
+/* Words of the model as they come, in their voice. */
+void view_show_words(struct view *v, const struct event *ev,
+                     struct out_stream *s, bool *open, enum out_channel ch,
+                     enum voice voice);
+
+/* Thinking, as display.thinking wants it. A cell follows: its last words are
+   said if they have not been; ev says something else: they are not. */
+void view_put_thinking(struct view *v, const struct event *ev);
+void view_say_thinking(struct view *v);
+void view_drop_thinking(struct view *v, const struct event *ev);
+
+/* The live line counts down to until_ms; without one it is a line of its own.
+   text is why. */
+void view_status_until(struct view *v, const char *text, int64_t until_ms);
+
+/* Names the command that asks again, if there is one and that may help. */
+void view_offer_retry(struct view *v, const struct error *err);
 
 /* The parts of a cell. */
 void view_show_program(struct view *v, const struct event *ev);

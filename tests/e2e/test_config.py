@@ -293,6 +293,7 @@ KEYS = {
     "sandbox.drop_uid": ("-1", "-2"),
     "sandbox.without_proc": ("allow", "yes"),
     "display.graphics": ("none", "kitty"),
+    "display.thinking": ("brief", "none"),
     "display.color": ("never", "always"),
 }
 

@@ -28,6 +28,9 @@ from claude_server import (ClaudeServer, error, hang, mark,  # noqa: E402
                            reply, text, thinking, tool_use)
 
 
+CUT_OFF = "[The previous reply was interrupted by the user.]"
+
+
 def run(code):
     return tool_use("run_python", {"code": code})
 
@@ -51,11 +54,17 @@ def stop_in_reply(first, shown=None):
         if shown:
             s.shows(shown)
         stop(s)
+        s.has("· stopped by Ctrl-C")
         server.requests[0].wait_closed(STEP_S)
         s.ask("second question")
         s.has("All is well.")
-        assert "second question" in question(server.requests[1])
-        return messages(server.requests[1])
+        asked = question(server.requests[1])
+        assert "second question" in asked
+        # Of a reply that is kept in part the model learns that it is one.
+        talk = messages(server.requests[1])
+        assert (CUT_OFF in asked) == (len(talk) > 1), talk
+        assert str(talk).count(CUT_OFF) <= 1, talk
+        return talk
 
 
 @tap.timeout(90)
@@ -205,7 +214,27 @@ def test_in_the_reply_behind_a_cell():
         server.wait_reached("there", STEP_S)
         stop(s)
         s.ask("second")
+        assert CUT_OFF in question(server.requests[2])
         assert "z 5" in results(server.requests[3])[0][0]
+
+
+@tap.timeout(60)
+def test_in_thinking_behind_a_cell():
+    """Nothing of the reply is kept, and all of what came before it."""
+    with Place() as place, ClaudeServer([
+            reply([run("z = 5\nprint('z is', z)")]),
+            reply([thinking("Let me see", mark("there"), hang())]),
+            reply(["Yes."])]) as server, place.repl(server) as s:
+        s.at_prompt()
+        s.type_line("first")
+        server.wait_reached("there", STEP_S)
+        s.shows("Let me see")
+        stop(s)
+        s.ask("second")
+        asked = server.requests[2]
+        assert "z is 5" in str(news(asked)), news(asked)
+        assert CUT_OFF in question(asked), question(asked)
+        assert "Let me see" not in str(messages(asked)), messages(asked)
 
 
 @tap.timeout(60)
@@ -215,8 +244,13 @@ def test_in_the_wait_before_another_try():
             reply(["All is well."])]) as server, place.repl(server) as s:
         s.at_prompt()
         s.type_line("first question")
-        s.shows("attempt 2")
+        # One line that counts, and of which nothing is left.
+        s.shows("waiting 50 s: the service is overloaded (529")
+        s.shows("waiting 49 s: the service is overloaded (529")
+        assert s.text().count("waiting ") == 1, s.text()
         stop(s)
+        s.has_not("waiting ")
+        s.has("· stopped by Ctrl-C")
         s.ask("second question")
         s.has("All is well.")
         assert "first question" not in str(messages(server.requests[1]))

@@ -377,7 +377,7 @@ def test_interrupted_in_a_reply():
 def test_interrupted_in_a_wait():
     with Place() as place, ClaudeServer([
             error(529, headers={"retry-after": "50"})]) as server:
-        is_interrupted(place, server, b"attempt 2")
+        is_interrupted(place, server, b"waiting ")
 
 
 def is_interrupted(place, server, sign=None):

@@ -818,6 +818,8 @@ log_event(struct fixture *f, const struct event *ev)
         sbuf_addf(&f->log, " (%s)", ev->err->msg);
     if (ev->error_name != NULL)
         sbuf_addf(&f->log, " %s", ev->error_name);
+    if (ev->until_ms > clock_now_ms())
+        sbuf_add_str(&f->log, " wait");
     if (ev->len > 0 && ev->kind != EVENT_REPLY && ev->kind != EVENT_OUTPUT)
         sbuf_addf(&f->log, " %.*s", (int)ev->len, ev->text);
     sbuf_add_char(&f->log, '\n');
@@ -1443,6 +1445,52 @@ test_cancel_where_it_hangs(void **state)
     }
 }
 
+#define CUT_OFF "[The previous reply was interrupted by the user.]"
+
+/* What the model has said is there, and it learns that it was cut off; where
+   nothing is left of a reply, and behind cells, whose results say it, once. */
+static void
+test_cancel_tells_the_model(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < LEN(stage_cases); i++) {
+        const struct stage_case *t = &stage_cases[i];
+        struct fixture *f = begin();
+        bool cut = t->stage == STAGE_TEXT || t->stage == STAGE_TOOL;
+
+        add_stage(f, t->stage);
+        ask_and_cancel(f, "first question", 30);
+        expect_next_is_fine(f);
+        if (count(f->last.data, CUT_OFF) != (cut ? 1 : 0))
+            fail_msg("%s: %s", t->name, f->last.data);
+        if (cut)
+            expect_sent(f, CUT_OFF "\\nnext question");
+        expect_next_is_fine(f);
+        expect_not_sent(f, CUT_OFF "\\n" CUT_OFF);
+        end(f);
+    }
+}
+
+/* Thinking goes, but the results before it stay. */
+static void
+test_cancel_behind_a_cell_tells_the_model(void **state)
+{
+    struct fixture *f = begin();
+
+    (void)state;
+    x_begin(f);
+    x_python(f, "t1", "print 1");
+    x_end(f, "tool_use");
+    x_begin(f);
+    x_open_thinking(f, "hm");
+    x_hang(f);
+    assert_int_equal(ask_and_cancel(f, "q", 100), EVENT_INTERRUPTED);
+    expect_next_is_fine(f);
+    expect_sent(f, "out of print 1");
+    expect_sent(f, CUT_OFF "\\nnext question");
+    end(f);
+}
+
 /* The files are listed before the first cell of a sandbox that is ready. */
 static void
 test_cancel_while_files_are_listed(void **state)
@@ -1790,7 +1838,7 @@ test_cut_reply_is_asked_for_again(void **state)
     x_answer(f, "Whole.");
     expect_ok(f, "q");
     expect_logged(f, "notice the reply broke off");
-    expect_logged(f, "attempt 2 in ");
+    expect_logged(f, "status wait ");
     expect_next_is_fine(f);
     expect_not_sent(f, "half");
     end(f);
@@ -1921,6 +1969,8 @@ main(void)
         cmocka_unit_test(test_cancel_at_every_event),
         cmocka_unit_test(test_cancel_while_a_barrier_is_pending),
         cmocka_unit_test(test_cancel_where_it_hangs),
+        cmocka_unit_test(test_cancel_tells_the_model),
+        cmocka_unit_test(test_cancel_behind_a_cell_tells_the_model),
         cmocka_unit_test(test_cancel_while_files_are_listed),
         cmocka_unit_test(test_refusal),
         cmocka_unit_test(test_max_tokens),

@@ -155,8 +155,8 @@ test_add_quoted_is_read_back(void **state)
 static void
 test_table_of_commands(void **state)
 {
-    static const char *const names[] = {"load",  "files", "code", "save",
-                                        "trace", "help",  "quit"};
+    static const char *const names[] = {"load",  "files",    "code", "save",
+                                        "trace", "thinking", "help", "quit"};
     size_t n = 0;
 
     (void)state;

@@ -86,6 +86,7 @@ test_init_has_built_in_values(void **state)
     assert_string_equal(c.base_url, "https://api.anthropic.com");
     assert_string_equal(c.key_header, "bearer");
     assert_string_equal(c.graphics, "auto");
+    assert_string_equal(c.thinking, "show");
     assert_int_equal(c.rounds, 20);
     assert_int_equal(c.cell_seconds, 120);
     assert_int_equal(c.drop_uid, -1);

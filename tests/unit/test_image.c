@@ -28,6 +28,7 @@
 #include "base/loop.h"
 #include "base/paths.h"
 #include "base/sbuf.h"
+#include "model/output.h"
 
 #define MAX_SIXEL_BYTES (32u << 20)
 
@@ -336,6 +337,194 @@ test_free_ends_it_without_a_call(void **state)
     image_free(NULL);
 }
 
+/* --- made smaller --- */
+
+struct scaled {
+    struct loop *loop;
+    struct image *image;
+    unsigned n_calls;
+    bool made;
+    unsigned char *png; /* owned */
+    size_t len;
+    int width;
+    int height;
+    struct error err;
+};
+
+static void
+on_scaled(void *ctx, const unsigned char *data, size_t len, int width_px,
+          int height_px, const struct error *err)
+{
+    struct scaled *r = ctx;
+
+    assert_true((data == NULL) != (err == NULL));
+    r->n_calls++;
+    r->made = data != NULL;
+    if (err != NULL) {
+        r->err = *err;
+        return;
+    }
+    r->png = xmemdup(data, len);
+    r->len = len;
+    r->width = width_px;
+    r->height = height_px;
+}
+
+static void
+scale(struct scaled *r, const char *helper, const void *data, size_t len,
+      int side, size_t max_bytes)
+{
+    struct image_scale_options o = {
+        .max_side_px = side, .max_bytes = max_bytes, .helper = helper};
+
+    memset(r, 0, sizeof(*r));
+    r->loop = loop_new(&r->err);
+    assert_non_null(r->loop);
+    r->image = image_scale(r->loop, data, len, &o, on_scaled, r, &r->err);
+    assert_non_null(r->image);
+    assert_int_equal(r->n_calls, 0);
+    loop_run(r->loop);
+    loop_free(r->loop);
+    assert_int_equal(r->n_calls, 1);
+}
+
+static void
+test_scale_makes_smaller(void **state)
+{
+    struct scaled r;
+    int width = 0;
+    int height = 0;
+
+    (void)state;
+    scale(&r, real_helper(), png, sizeof(png), 20, 1000);
+    if (!r.made)
+        fail_msg("%s", r.err.msg);
+    assert_int_equal(r.width, 20);
+    assert_int_equal(r.height, 15);
+    assert_true(output_png_size(r.png, r.len, &width, &height));
+    assert_int_equal(width, 20);
+    assert_int_equal(height, 15);
+    free(r.png);
+}
+
+static void
+test_scale_leaves_small_ones_alone(void **state)
+{
+    struct scaled r;
+
+    (void)state;
+    scale(&r, real_helper(), png, sizeof(png), 40, sizeof(png));
+    if (!r.made)
+        fail_msg("%s", r.err.msg);
+    assert_int_equal(r.len, sizeof(png));
+    assert_memory_equal(r.png, png, sizeof(png));
+    assert_int_equal(r.width, 40);
+    assert_int_equal(r.height, 30);
+    free(r.png);
+}
+
+static void
+test_scale_refuses(void **state)
+{
+    unsigned char wide[sizeof(png)];
+    unsigned char longer[sizeof(png) + 1] = {0};
+    const struct {
+        const char *name;
+        const void *data;
+        size_t len;
+        int side;
+        size_t max_bytes;
+        enum error_code code;
+    } cases[] = {
+        {"nothing", "", 0, 20, 1000, ERR_DATA},
+        {"cut", png, sizeof(png) / 2, 20, 1000, ERR_DATA},
+        {"cut behind the pixels", png, sizeof(png) - 12, 40, 1000, ERR_DATA},
+        {"more behind it", longer, sizeof(longer), 40, 1000, ERR_DATA},
+        {"too wide", wide, sizeof(wide), 20, 1000, ERR_TOO_LARGE},
+        {"too many bytes", png, sizeof(png), 40, sizeof(png) - 1,
+         ERR_TOO_LARGE},
+    };
+
+    (void)state;
+    memcpy(wide, png, sizeof(png));
+    memcpy(longer, png, sizeof(png));
+    wide[18] ^= 0xFF;
+    for (size_t i = 0; i < LEN(cases); i++) {
+        struct scaled r;
+
+        scale(&r, real_helper(), cases[i].data, cases[i].len, cases[i].side,
+              cases[i].max_bytes);
+        if (r.made || r.err.code != cases[i].code)
+            fail_msg("%s: %s: %s", cases[i].name, error_code_name(r.err.code),
+                     r.err.msg);
+    }
+}
+
+#define PNG_START "\\211PNG\\r\\n\\032\\n\\0\\0\\0\\015IHDR"
+#define PNG_SIZE "\\0\\0\\0\\024\\0\\0\\0\\017"
+#define PNG_REST "\\010\\2\\0\\0\\0abcd"
+#define PNG_DATA "\\0\\0\\0\\1IDATxabcd"
+#define PNG_END "\\0\\0\\0\\0IENDabcd"
+#define SMALL PNG_START PNG_SIZE PNG_REST PNG_DATA PNG_END
+
+/* What stands in for the program is asked for 20 x 15 pixels. */
+static const struct script_case scale_cases[] = {
+    {"good", "printf '" FORM "png 20 15\\n" SMALL "'", ERR_NONE},
+    {"another size", "printf '" FORM "png 20 14\\n" SMALL "'", ERR_PROTOCOL},
+    {"another size in its header",
+     "printf '" FORM "png 20 15\\n" PNG_START
+     "\\0\\0\\0\\025\\0\\0\\0\\017" PNG_REST PNG_DATA PNG_END "'",
+     ERR_PROTOCOL},
+    {"the size of the file", "printf '" FORM "same 40 30\\n'", ERR_PROTOCOL},
+    {"the same, but smaller", "printf '" FORM "same 20 15\\n'", ERR_PROTOCOL},
+    {"a sixel", "printf '" FORM "sixel 2 6 2\\n" GOOD "'", ERR_PROTOCOL},
+    {"nothing behind it", "printf '" FORM "png 20 15\\n'", ERR_PROTOCOL},
+    {"no pixels",
+     "printf '" FORM "png 20 15\\n" PNG_START PNG_SIZE PNG_REST PNG_END "'",
+     ERR_PROTOCOL},
+    {"no end",
+     "printf '" FORM "png 20 15\\n" PNG_START PNG_SIZE PNG_REST PNG_DATA "'",
+     ERR_PROTOCOL},
+    {"more behind it", "printf '" FORM "png 20 15\\n" SMALL "x'", ERR_PROTOCOL},
+    {"a chunk of text",
+     "printf '" FORM "png 20 15\\n" PNG_START PNG_SIZE PNG_REST
+     "\\0\\0\\0\\1tEXtxabcd" PNG_DATA PNG_END "'",
+     ERR_PROTOCOL},
+    {"a long chunk",
+     "printf '" FORM "png 20 15\\n" PNG_START PNG_SIZE PNG_REST
+     "\\377\\377\\377\\364IDATxabcd" PNG_END "'",
+     ERR_PROTOCOL},
+    {"no PNG", "printf '" FORM "png 20 15\\nGIF89a'", ERR_PROTOCOL},
+    {"fails behind it", "printf '" FORM "png 20 15\\n" SMALL "'; exit 1",
+     ERR_PROTOCOL},
+    {"a known reason", "printf '" FORM "error damaged\\n'; exit 1", ERR_DATA},
+    {"is killed", "kill -KILL $$", ERR_PROTOCOL},
+    {"too much", "printf '" FORM "png 20 15\\n'; exec cat /dev/zero",
+     ERR_TOO_LARGE},
+};
+
+static void
+test_scale_trusts_no_program(void **state)
+{
+    char dir[] = "/tmp/test_image.XXXXXX";
+    struct error err = {0};
+
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    for (size_t i = 0; i < LEN(scale_cases); i++) {
+        const struct script_case *c = &scale_cases[i];
+        AUTO_FREE char *path = make_script(dir, c->script);
+        struct scaled r;
+
+        scale(&r, path, png, sizeof(png), 20, 1000);
+        if (r.err.code != c->code || r.made != (c->code == ERR_NONE))
+            fail_msg("%s: %s: %s", c->name, error_code_name(r.err.code),
+                     r.err.msg);
+        free(r.png);
+    }
+    assert_int_equal(io_remove_tree(dir, &err), 0);
+}
+
 int
 main(void)
 {
@@ -346,6 +535,10 @@ main(void)
         cmocka_unit_test(test_render_trusts_no_program),
         cmocka_unit_test(test_render_without_a_program),
         cmocka_unit_test(test_free_ends_it_without_a_call),
+        cmocka_unit_test(test_scale_makes_smaller),
+        cmocka_unit_test(test_scale_leaves_small_ones_alone),
+        cmocka_unit_test(test_scale_refuses),
+        cmocka_unit_test(test_scale_trusts_no_program),
     };
 
     signal(SIGPIPE, SIG_IGN);

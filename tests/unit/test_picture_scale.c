@@ -98,6 +98,29 @@ test_fit_property(void **state)
 }
 
 static void
+test_fit_side(void **state)
+{
+    static const struct {
+        uint32_t side, width, height, expect_width, expect_height;
+    } cases[] = {
+        {100, 100, 50, 100, 50},        {100, 101, 50, 100, 50},
+        {100, 200, 199, 100, 100},      {100, 50, 200, 25, 100},
+        {100, 4096, 1, 100, 1},         {1, 4096, 2048, 1, 1},
+        {4096, 4096, 4096, 4096, 4096}, {1568, 3000, 2000, 1568, 1045},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < LEN(cases); i++) {
+        struct picture_layout l = {0};
+
+        picture_fit_side(cases[i].side, cases[i].width, cases[i].height, &l);
+        assert_int_equal(l.width, cases[i].expect_width);
+        assert_int_equal(l.height, cases[i].expect_height);
+        assert_int_equal(l.padded_height, l.height);
+    }
+}
+
+static void
 test_scale_averages(void **state)
 {
     uint8_t in[] = {0,  10, 20, 100, 110, 120, 255, 255, 255,
@@ -177,6 +200,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fit_sizes),
         cmocka_unit_test(test_fit_property),
+        cmocka_unit_test(test_fit_side),
         cmocka_unit_test(test_scale_averages),
         cmocka_unit_test(test_scale_keeps_flat_areas),
         cmocka_unit_test(test_scale_copies_equal_size),

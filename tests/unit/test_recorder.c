@@ -158,6 +158,43 @@ test_other_events_change_nothing(void **state)
     assert_int_equal(recorder_cell(f->r, 1)->n_outputs, 0);
 }
 
+static void
+put_thinking(struct recorder *r, const char *text, size_t len, bool over)
+{
+    put(r, &(struct event){
+               .kind = EVENT_THINKING, .text = text, .len = len, .end = over});
+}
+
+/* Of one question, and not without end. */
+static void
+test_thinking_is_kept(void **state)
+{
+    struct fixture *f = *state;
+    AUTO_FREE char *big = xcalloc(1, RECORDER_THINKING_BYTES);
+    uint64_t n = 1;
+
+    assert_null(recorder_thinking(f->r, &n));
+    assert_int_equal(n, 0);
+    put_thinking(f->r, "One ", 4, false);
+    put_thinking(f->r, "thing.", 6, false);
+    put_thinking(f->r, NULL, 0, true);
+    put_thinking(f->r, NULL, 0, true);
+    put_thinking(f->r, "Another.", 8, true);
+    assert_string_equal(recorder_thinking(f->r, &n), "One thing.\n\nAnother.");
+    put(f->r, &(struct event){.kind = EVENT_DONE, .scope = EVENT_SCOPE_TURN});
+    assert_string_equal(recorder_thinking(f->r, &n), "One thing.\n\nAnother.");
+    put(f->r, &(struct event){.kind = EVENT_QUESTION, .text = "q", .len = 1});
+    assert_null(recorder_thinking(f->r, &n));
+
+    memset(big, 'x', RECORDER_THINKING_BYTES - 1);
+    put_thinking(f->r, big, RECORDER_THINKING_BYTES - 1, false);
+    put_thinking(f->r, "\xC3\xA9 ", 3, false);
+    put_thinking(f->r, "y", 1, true);
+    assert_int_equal(strlen(recorder_thinking(f->r, &n)),
+                     RECORDER_THINKING_BYTES - 1);
+    assert_int_equal(n, 4);
+}
+
 struct title_case {
     const char *title;
     const char *expect;
@@ -294,6 +331,8 @@ main(void)
         cmocka_unit_test_setup_teardown(test_cells_are_kept, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_other_events_change_nothing,
                                         set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_thinking_is_kept, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(
             test_charts_are_saved_under_harmless_names, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_charts_of_one_title_are_two_files,
