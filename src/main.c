@@ -60,6 +60,7 @@ struct program {
     struct sink_chain *chain;
     struct sandbox *sandbox;
     struct http *http;
+    struct http_extra_header *headers; /* of config */
     struct transport transport;
     bool has_transport;
     struct claude *claude;
@@ -259,6 +260,19 @@ build_sandbox(struct program *p)
         sandbox_new(p->loop, local_new(p->loop, &local, &limits), &limits);
 }
 
+static void
+build_headers(struct program *p)
+{
+    const struct config *c = &p->config;
+
+    p->headers = xcalloc(c->n_headers + 1, sizeof(*p->headers));
+    for (size_t i = 0; i < c->n_headers; i++)
+        p->headers[i] = (struct http_extra_header){
+            .name = c->headers[i].name,
+            .value = c->headers[i].value,
+        };
+}
+
 static int
 build_transport(struct program *p, struct error *err)
 {
@@ -285,10 +299,12 @@ build_transport(struct program *p, struct error *err)
                        &(struct http_config){
                            .user_agent = PACKAGE_NAME "/" PACKAGE_VERSION,
                            .ca_file = c->ca_file,
+                           .ca_name = "model.ca_file",
                        },
                        err);
     if (p->http == NULL)
         return -1;
+    build_headers(p);
     if (transport_http(
             p->http,
             &(struct transport_http_config){
@@ -296,11 +312,22 @@ build_transport(struct program *p, struct error *err)
                 .key = c->api_key,
                 .key_in_x_api_key = str_eq(c->key_header, "x-api-key"),
                 .api_version = c->api_version,
+                .headers = p->headers,
+                .n_headers = c->n_headers,
             },
             &p->transport, err) < 0)
         return -1;
     p->has_transport = true;
     return 0;
+}
+
+static enum claude_dialect
+find_dialect(const char *name)
+{
+    if (str_eq(name, "anthropic"))
+        return CLAUDE_DIALECT_ANTHROPIC;
+    return str_eq(name, "compatible") ? CLAUDE_DIALECT_COMPATIBLE
+                                      : CLAUDE_DIALECT_AUTO;
 }
 
 static int
@@ -317,6 +344,7 @@ build_claude(struct program *p, struct error *err)
                                .model = c->model,
                                .max_tokens = c->max_tokens,
                                .effort = c->effort,
+                               .dialect = find_dialect(c->dialect),
                                .system = agent_system_prompt(),
                                .tools = agent_tools(),
                                .max_attempts = (int)c->max_attempts,
@@ -530,6 +558,7 @@ take_down(struct program *p)
     claude_free(p->claude);
     if (p->has_transport)
         transport_fini(&p->transport);
+    free(p->headers);
     http_free(p->http);
     sink_chain_free(p->chain);
     view_free(p->view);

@@ -22,6 +22,7 @@ enum error_code {
     ERR_OVERLOADED,
     ERR_REMOTE,
     ERR_PROTOCOL,
+    ERR_NO_ANSWER, /* the model ended, or declined, without an answer */
     ERR_TOO_LARGE,
     ERR_UNSUPPORTED,
     ERR_CANCELLED,

@@ -21,15 +21,23 @@ struct error;
 struct loop;
 struct transport;
 
+/* What the server at the other end knows of the Messages API. */
+enum claude_dialect {
+    CLAUDE_DIALECT_AUTO, /* found out; see claude_send */
+    CLAUDE_DIALECT_ANTHROPIC,
+    CLAUDE_DIALECT_COMPATIBLE /* neither thinking nor effort nor cache marks
+                                 are sent; gaps in replies are tolerated */
+};
+
 struct claude_config {
     const char *model;
     int64_t max_tokens;
     const char *effort; /* NULL: the model's default is used */
     const char *system; /* the system prompt; must not change in a session */
     const char *tools;  /* JSON array of tool definitions */
-    bool compatible;    /* a server of another vendor: no thinking, no cache */
-    int max_attempts;   /* 0: 5 */
-    int64_t quiet_ms;   /* longest time with nothing but pings; 0: 600,000 */
+    enum claude_dialect dialect;
+    int max_attempts; /* 0: 5 */
+    int64_t quiet_ms; /* longest time with nothing but pings; 0: 600,000 */
 };
 
 enum claude_stop {
@@ -84,6 +92,10 @@ struct claude_handlers {
     void (*on_retry)(void *ctx, int attempt, int64_t wait_ms,
                      const struct error *err);
 
+    /* Something that the user should know has changed for good; the reply that
+       it concerns follows. */
+    void (*on_notice)(void *ctx, const char *text);
+
     /*
      * Exactly once, from the loop. err is NULL for a complete reply. Else:
      * ERR_AUTH, ERR_RATE_LIMIT, ERR_OVERLOADED, ERR_NET, ERR_TIMEOUT,
@@ -106,17 +118,33 @@ WARN_UNUSED struct claude *claude_new(struct loop *loop,
 void claude_free(struct claude *c);
 
 /*
- * Sends the history, which must end with a user message; its text is copied.
- * One call at a time. Errors: ERR_INTERNAL, ERR_AUTH, ERR_USAGE, ERR_NET,
- * ERR_PROTOCOL (a replay that does not fit), ERR_TOO_LARGE.
+ * Sends the history, which must end with a user message, or with a reply that
+ * the model paused; it is borrowed until on_done. One call at a time.
+ *
+ * A request that is refused for its form is sent once more, in another form,
+ * when there is one: on another host than the vendor's, while it has not
+ * answered any, without what only the vendor knows; else, once in a session,
+ * without the thinking of earlier replies. If that is answered, on_notice tells
+ * so, the client keeps to it, and thinking is gone from the history; if not,
+ * the first refusal is reported and nothing has changed.
+ *
+ * Errors: ERR_INTERNAL, ERR_AUTH, ERR_USAGE, ERR_NET, ERR_PROTOCOL (a replay
+ * that does not fit), ERR_TOO_LARGE.
  */
 WARN_UNUSED struct claude_call *claude_send(struct claude *c,
-                                            const struct claude_history *h,
+                                            struct claude_history *h,
                                             const struct claude_handlers *on,
                                             void *ctx, struct error *err);
 
 /* on_done follows from the loop with ERR_CANCELLED; nothing else before. */
 void claude_cancel(struct claude_call *call);
+
+/* The model that is asked, as configured. Borrowed. */
+const char *claude_model(const struct claude *c);
+
+/* The longest reply to the requests that follow, in tokens; 0: as configured.
+ */
+void claude_set_max_tokens(struct claude *c, int64_t max_tokens);
 
 /* True when the words of the model were written in advance. */
 bool claude_is_replay(const struct claude *c);

@@ -15,12 +15,22 @@
 struct claude_history;
 struct error;
 
+/* Borrowed for the call. The size is for messages; that of the file counts. */
+struct claude_image {
+    const unsigned char *png;
+    size_t len;
+    int width_px;
+    int height_px;
+};
+
 struct claude_tool_result {
     const char *tool_use_id;
     const char
         *text; /* valid UTF-8 or repaired; blank: "(no output)" is sent */
     size_t len;
     bool is_error;
+    const struct claude_image *images; /* behind the text */
+    size_t n_images;
 };
 
 struct claude_history *claude_history_new(void);
@@ -35,16 +45,22 @@ WARN_UNUSED int claude_history_add_user(struct claude_history *h,
 
 /* An assistant message: content is the raw JSON array. An empty array adds
    nothing. n_tool_calls ids are then waiting for their results. Errors:
-   ERR_INTERNAL when the message before is no user's, or when content has other
-   tool calls than the ids, or a blank text; ERR_PROTOCOL when it is no JSON. */
+   ERR_INTERNAL when the message before is no user's (nor a reply that the model
+   paused), or when content has other tool calls than the ids, or a blank text;
+   ERR_PROTOCOL when it is no JSON. */
 WARN_UNUSED int claude_history_add_assistant(struct claude_history *h,
                                              const char *content,
                                              const char *const *tool_ids,
                                              size_t n_tool_calls,
                                              struct error *err);
 
-/* One user message with one result for each waiting id, in their order; text,
-   when not blank, follows them. Errors: ERR_INTERNAL when ids do not match. */
+/*
+ * One user message with one result for each waiting id, in their order; text,
+ * when not blank, follows them. An image that the service would not take (over
+ * the whole conversation: 100 images; each 2000 pixels a side, 10 MB, a PNG) is
+ * replaced by a line of text that says so, and so is all output that would make
+ * the conversation too long. Errors: ERR_INTERNAL when ids do not match.
+ */
 WARN_UNUSED int claude_history_add_results(
     struct claude_history *h, const struct claude_tool_result *results,
     size_t n_results, const char *text, struct error *err);

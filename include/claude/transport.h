@@ -15,6 +15,7 @@
 
 struct error;
 struct http;
+struct http_extra_header;
 struct loop;
 struct secret;
 struct transport_call;
@@ -54,7 +55,8 @@ struct transport_ops {
 
 struct transport {
     const struct transport_ops *ops;
-    void *impl; /* owned */
+    void *impl;      /* owned */
+    bool is_foreign; /* another host than the vendor's own */
 };
 
 struct transport_http_config {
@@ -64,6 +66,11 @@ struct transport_http_config {
     const char *api_version;  /* NULL: 2026-10-21 on the vendor's own host,
                                  2023-06-01 elsewhere */
     int64_t stall_ms;         /* 0: 120,000 */
+
+    /* The user's own headers, borrowed for the life; they win over all others.
+       One that carries credentials takes the place of the key. */
+    const struct http_extra_header *headers;
+    size_t n_headers;
 };
 
 /*

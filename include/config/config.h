@@ -20,6 +20,12 @@ struct error;
 struct sbuf;
 struct secret;
 
+/* A header of ANTHROPIC_CUSTOM_HEADERS. */
+struct config_header {
+    char *name;           /* owned */
+    struct secret *value; /* owned */
+};
+
 struct config {
     /* model. */
     char *model;
@@ -28,7 +34,8 @@ struct config {
     char *base_url;
     char *api_version; /* NULL: chosen by the host */
     char *ca_file;
-    char *effort; /* NULL: the model's own default */
+    char *dialect; /* "auto", "anthropic", "compatible" */
+    char *effort;  /* NULL: the model's own default */
     int64_t max_tokens;
     int64_t max_attempts;
 
@@ -61,6 +68,9 @@ struct config {
     char **files; /* owned; n_files of them */
     size_t n_files;
 
+    struct config_header *headers; /* owned; n_headers of them */
+    size_t n_headers;
+
     char *key_source; /* where the key came from, for messages; NULL: no key */
 
     /* Values of options that stand for a key, by index of the key; owned. */
@@ -82,12 +92,13 @@ WARN_UNUSED int config_read_args(struct config *c, int argc, char *const *argv,
 /*
  * Reads, after the command line, everything else: the configuration file (the
  * one that was named, else the user's own; a missing one is an error only when
- * it was named), then ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN and
- * ANTHROPIC_BASE_URL (the first two are wiped from the environment; a key wins
- * over a token; empty ones count as unset), then options that stand for a key.
- * Errors: ERR_CONFIG, with path, line and column: unreadable, readable by
- * others, not YAML, unknown key (and the nearest known one), a value out of
- * range. The environment is wiped in any case.
+ * it was named), then ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN,
+ * ANTHROPIC_BASE_URL and ANTHROPIC_CUSTOM_HEADERS (all but the address are
+ * wiped from the environment; a key wins over a token; empty ones count as
+ * unset), then options that stand for a key. Errors: ERR_CONFIG, with path,
+ * line and column: unreadable, readable by others, not YAML, unknown key (and
+ * the nearest known one), a value out of range. The environment is wiped in any
+ * case.
  */
 WARN_UNUSED int config_read_rest(struct config *c, struct error *err);
 

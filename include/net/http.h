@@ -24,12 +24,19 @@ struct secret;
 struct http_config {
     const char *user_agent;
     const char *ca_file; /* PEM bundle instead of the system's; or NULL */
+    const char *ca_name; /* what messages call that setting; NULL: nothing */
     int64_t connect_ms;  /* 0: 30,000 */
 };
 
 struct http_header {
     const char *name;
     const char *value;
+};
+
+/* A header of the user's own, whose value may be a secret. */
+struct http_extra_header {
+    const char *name;
+    const struct secret *value;
 };
 
 struct http_request {
@@ -42,6 +49,10 @@ struct http_request {
     const char *secret_header;   /* NULL: none */
     const char *secret_prefix;   /* NULL: "" */
     const struct secret *secret; /* borrowed for the call */
+
+    /* Each takes the place of all above that have its name. */
+    const struct http_extra_header *extra;
+    size_t n_extra;
 
     const char *body; /* borrowed until done; may be NULL */
     size_t body_len;

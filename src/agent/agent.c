@@ -477,6 +477,14 @@ on_retry(void *ctx, int attempt, int64_t wait_ms, const struct error *err)
 }
 
 static void
+on_notice(void *ctx, const char *text)
+{
+    struct agent *a = ctx;
+
+    agent_notice(a, EVENT_WARNING, text);
+}
+
+static void
 take_calls(struct agent *a, const struct claude_reply *reply)
 {
     free_reply(a);
@@ -525,7 +533,7 @@ refuse(struct agent *a, const struct claude_reply *reply)
 
     /* Nothing of it is kept, and the question goes too, since the same context
        would be refused again. */
-    error_fill(&err, ERR_REMOTE, "the model declined to answer%s%s",
+    error_fill(&err, ERR_NO_ANSWER, "the model declined to answer%s%s",
                reply->explanation != NULL ? ": " : "",
                reply->explanation != NULL ? reply->explanation : "");
     if (a->n_replies > 0) {
@@ -586,9 +594,9 @@ end_with_answer(struct agent *a, const struct claude_reply *reply)
     else if (nudge(a, reply))
         return;
     if (str_blank(reply->text)) {
-        error_fill(&err, ERR_REMOTE, "the model ended without an answer (%s)",
-                   reply->stop_reason != NULL ? reply->stop_reason
-                                              : "no stop reason");
+        error_fill(
+            &err, ERR_NO_ANSWER, "the model ended without an answer (%s)",
+            reply->stop_reason != NULL ? reply->stop_reason : "no stop reason");
         fail_turn(a, EVENT_FAILED, &err);
         return;
     }
@@ -672,6 +680,7 @@ on_request_barrier(void *ctx, const struct error *err)
         .on_tool = on_tool,
         .on_discard = on_discard,
         .on_retry = on_retry,
+        .on_notice = on_notice,
         .on_done = on_claude_done,
     };
     struct agent *a = ctx;

@@ -21,8 +21,8 @@ struct code_info {
 };
 
 /* Statuses are documented in sandpiper(1): 1 no answer, 2 usage, 3 settings,
-   4 credentials, 5 connection and files, 6 try later, 7 isolation, 8 limits,
-   9 data, 130 as a shell shows SIGINT. */
+   4 credentials and payment, 5 network, service and files, 6 try later,
+   7 isolation, 8 limits, 9 data, 130 as a shell shows SIGINT. */
 static const struct code_info codes[] = {
     [ERR_NONE] = {"none", false, 0},
     [ERR_USAGE] = {"usage", false, 2},
@@ -33,8 +33,9 @@ static const struct code_info codes[] = {
     [ERR_AUTH] = {"auth", false, 4},
     [ERR_RATE_LIMIT] = {"rate_limit", true, 6},
     [ERR_OVERLOADED] = {"overloaded", true, 6},
-    [ERR_REMOTE] = {"remote", false, 1},
-    [ERR_PROTOCOL] = {"protocol", false, 1},
+    [ERR_REMOTE] = {"remote", false, 5},
+    [ERR_PROTOCOL] = {"protocol", false, 5},
+    [ERR_NO_ANSWER] = {"no_answer", false, 1},
     [ERR_TOO_LARGE] = {"too_large", false, 8},
     [ERR_UNSUPPORTED] = {"unsupported", false, 7},
     [ERR_CANCELLED] = {"cancelled", false, 130},

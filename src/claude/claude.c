@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,9 +21,12 @@
 #include "base/loop.h"
 #include "base/sbuf.h"
 #include "base/str.h"
+#include "claude/claude_call_internal.h"
 #include "claude/claude_codec_internal.h"
+#include "claude/claude_limits_internal.h"
 #include "claude/claude_stream_internal.h"
 #include "claude/history.h"
+#include "claude/history_internal.h"
 #include "claude/transport.h"
 #include "net/retry.h"
 
@@ -44,53 +48,6 @@ enum {
 
 /* What of a refusal's body is read. */
 #define MAX_ERROR_BODY_BYTES ((size_t)65536)
-
-struct claude {
-    struct loop *loop;                 /* borrowed */
-    const struct transport *transport; /* borrowed */
-    struct sbuf head;
-    bool compatible;
-    int max_attempts;
-    int64_t quiet_ms;
-    struct claude_call *call; /* owned; NULL: none in progress */
-};
-
-enum call_state {
-    CALL_REQUEST, /* sent; no status yet */
-    CALL_STREAM,  /* a reply is coming */
-    CALL_REFUSAL, /* the body of another answer is coming */
-    CALL_CLOSING, /* what came is enough; the transport is to end */
-    CALL_WAIT,    /* before another attempt */
-    CALL_ENDED,
-};
-
-struct claude_call {
-    struct claude *c; /* NULL: freed during one of our callbacks */
-    struct claude_handlers on;
-    void *ctx;
-    enum call_state state;
-    struct sbuf body;
-    int attempt; /* 1: the first */
-
-    /* Of this attempt */
-    struct transport_call *transfer; /* NULL: none */
-    struct claude_stream *stream;    /* owned */
-    struct sbuf refusal;
-    int status;
-    char *request_id;              /* owned */
-    int64_t wait_ms;               /* what the headers ask for; -1: nothing */
-    int should_retry;              /* what the headers say: 1, 0; -1: nothing */
-    bool shown;                    /* something was given to the caller */
-    uint64_t n_events;             /* when quiet_timer was set */
-    struct claude_failure failure; /* CALL_CLOSING: why, if its code is set */
-
-    struct loop_timer *quiet_timer;
-    struct loop_timer *grace_timer;
-    struct loop_timer *wait_timer;
-    struct loop_task *cancel_task;
-    bool cancelled;
-    int busy; /* callbacks of ours that are on the stack */
-};
 
 static void on_transport_head(void *ctx, int status);
 static void on_transport_body(void *ctx, const char *data, size_t len);
@@ -134,6 +91,9 @@ end_attempt(struct claude_call *call)
     call->stream = NULL;
     free(call->request_id);
     call->request_id = NULL;
+    free(call->limits);
+    call->limits = NULL;
+    call->is_vendor = false;
     sbuf_clear(&call->refusal);
     call->failure = (struct claude_failure){0};
     call->status = 0;
@@ -150,6 +110,7 @@ free_call(struct claude_call *call)
     loop_task_remove(call->cancel_task);
     sbuf_fini(&call->body);
     sbuf_fini(&call->refusal);
+    claude_history_free(call->stripped);
     free(call);
 }
 
@@ -178,6 +139,7 @@ finish(struct claude_call *call, const struct claude_reply *reply,
     c->call = NULL;
     if (err != NULL) {
         LOG_INFO("attempt %d: %s", call->attempt, err->msg);
+        err = claude_plan_give_up(call, err);
     } else {
         LOG_DBG("attempt %d: complete", call->attempt);
     }
@@ -273,11 +235,26 @@ may_retry(const struct claude_call *call, const struct claude_failure *failure)
            failure->err.code != ERR_CANCELLED;
 }
 
+__attribute__((format(printf, 2, 3))) static void
+append(struct error *err, const char *fmt, ...)
+{
+    size_t len = strlen(err->msg);
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(err->msg + len, sizeof(err->msg) - len, fmt, ap);
+    va_end(ap);
+}
+
 static void
 end_or_retry(struct claude_call *call, const struct claude_failure *failure)
 {
     struct error err = failure->err;
     int64_t wait_ms = call->wait_ms;
+
+    if (call->limits != NULL && err.code == ERR_RATE_LIMIT) {
+        append(&err, "; %s", call->limits);
+    }
 
     if (wait_ms > 0) {
         err.retry_after_ms = wait_ms;
@@ -285,15 +262,15 @@ end_or_retry(struct claude_call *call, const struct claude_failure *failure)
         wait_ms = retry_backoff_ms(call->attempt - 1, random_unit());
     }
     if (failure->retry && call->wait_ms > LONGEST_WAIT_MS) {
-        size_t len = strlen(err.msg);
-
-        snprintf(err.msg + len, sizeof(err.msg) - len,
-                 " and asks to wait %" PRId64 " s",
-                 (call->wait_ms + 999) / 1000);
+        append(&err, "; it asks to wait %" PRId64 " s",
+               (call->wait_ms + 999) / 1000);
         finish_with_error(call, &err);
         return;
     }
     if (!may_retry(call, failure)) {
+        if (failure->retry && call->attempt > 1) {
+            append(&err, "; tried %d times", call->attempt);
+        }
         finish_with_error(call, &err);
         return;
     }
@@ -393,6 +370,7 @@ on_quiet(void *ctx)
 {
     struct claude_call *call = ctx;
     uint64_t n = claude_stream_n_events(call->stream);
+    AUTO_SBUF struct sbuf time = {0};
 
     call->quiet_timer = NULL;
     if (n != call->n_events) {
@@ -403,10 +381,11 @@ on_quiet(void *ctx)
     }
     if (call->state == CALL_STREAM &&
         !claude_stream_is_complete(call->stream)) {
+        sbuf_init(&time, 64);
+        str_add_duration(&time, call->c->quiet_ms);
         error_fill(&call->failure.err, ERR_TIMEOUT,
-                   "the service sent nothing but signs of life for %" PRId64
-                   " ms",
-                   call->c->quiet_ms);
+                   "the service sent nothing but signs of life for %s",
+                   time.data);
         call->failure.retry = true;
         close_transfer(call);
     }
@@ -418,15 +397,26 @@ get_header(const struct claude_call *call, const char *name)
     return call->c->transport->ops->header(call->transfer, name);
 }
 
+static const char *
+get_any_header(const void *ctx, const char *name)
+{
+    return get_header(ctx, name);
+}
+
+static bool
+has_type(const struct claude_call *call, const char *wanted)
+{
+    const char *type = get_header(call, "content-type");
+
+    return type != NULL && strncasecmp(type, wanted, strlen(wanted)) == 0;
+}
+
 /* Errors before a stream are plain JSON, and a login page is no reply. */
 static bool
 is_stream(const struct claude_call *call, int status)
 {
-    const char *type = get_header(call, "content-type");
-
-    return status == 200 &&
-           (type == NULL || (strncasecmp(type, "application/json", 16) != 0 &&
-                             strncasecmp(type, "text/html", 9) != 0));
+    return status == 200 && !has_type(call, "application/json") &&
+           !has_type(call, "text/html");
 }
 
 static void
@@ -436,7 +426,13 @@ on_transport_head(void *ctx, int status)
     const char *again = get_header(call, "x-should-retry");
 
     call->status = status;
+    call->is_page = has_type(call, "text/html");
     call->request_id = xstrdup(get_header(call, "request-id"));
+    call->is_vendor = get_header(call, "anthropic-organization-id") != NULL;
+    if (status == 429) {
+        call->limits =
+            claude_limits_describe(get_any_header, call, clock_wall_ms());
+    }
     call->wait_ms =
         retry_after_ms(get_header(call, "retry-after-ms"),
                        get_header(call, "retry-after"), clock_wall_ms());
@@ -450,8 +446,8 @@ on_transport_head(void *ctx, int status)
         return;
     }
     set_state(call, CALL_STREAM);
-    call->stream = claude_stream_new(call->c->compatible, call->request_id,
-                                     &stream_handlers, call);
+    call->stream = claude_stream_new(claude_plan_is_tolerant(call),
+                                     call->request_id, &stream_handlers, call);
     call->n_events = 0;
     call->quiet_timer =
         loop_add_timer(call->c->loop, call->c->quiet_ms, on_quiet, call);
@@ -500,10 +496,13 @@ end_refusal(struct claude_call *call)
 
     claude_codec_failure(status, call->refusal.data, call->refusal.len,
                          call->request_id, &failure);
-    if (status == 0 && failure.err.code == ERR_REMOTE) {
-        error_fill(&failure.err, ERR_PROTOCOL,
-                   "the service answered with something else than a stream of "
-                   "events");
+    if (status == 0 && failure.err.code == ERR_REMOTE && !failure.is_told) {
+        error_fill(&failure.err, ERR_PROTOCOL, "%s",
+                   call->is_page
+                       ? "a web page came instead of a reply, perhaps one to "
+                         "log in to the network; check model.base_url"
+                       : "the service answered with something else than a "
+                         "stream of events; check model.base_url");
         failure.err.http_status = call->status;
         failure.retry = false;
     }
@@ -512,7 +511,34 @@ end_refusal(struct claude_call *call)
     } else if (call->should_retry == 1 && !failure.is_final) {
         failure.retry = true;
     }
+    if (!failure.retry && claude_plan_change(call, &failure)) {
+        end_attempt(call);
+        call->attempt = 0;
+        set_state(call, CALL_WAIT);
+        call->wait_timer = loop_add_timer(call->c->loop, 0, on_wait_over, call);
+        return;
+    }
     end_or_retry(call, &failure);
+}
+
+/* What a reply changes, told before it; false when that ended the call. */
+static bool
+adopt(struct claude_call *call, const struct claude_reply *reply)
+{
+    const char *notice = claude_plan_adopt(call, reply);
+
+    if (notice != NULL && call->on.on_notice != NULL) {
+        call->busy++;
+        call->on.on_notice(call->ctx, notice);
+        if (is_gone(call)) {
+            return false;
+        }
+    }
+    if (call->cancelled) {
+        finish_cancelled(call);
+        return false;
+    }
+    return true;
 }
 
 static void
@@ -532,7 +558,7 @@ end_stream(struct claude_call *call)
         finish_cancelled(call);
     } else if (rc < 0) {
         end_or_retry(call, &failure);
-    } else {
+    } else if (adopt(call, &reply)) {
         finish(call, &reply, NULL);
     }
     claude_reply_fini(&reply);
@@ -543,6 +569,9 @@ end_broken(struct claude_call *call, const struct error *err)
 {
     struct claude_failure failure = {.err = *err};
 
+    if (call->request_id != NULL && err->code != ERR_CANCELLED) {
+        append(&failure.err, " (request %.80s)", call->request_id);
+    }
     failure.retry = error_is_retryable(err->code);
     end_or_retry(call, &failure);
 }
@@ -580,17 +609,10 @@ claude_new(struct loop *loop, const struct transport *transport,
 
     c->loop = loop;
     c->transport = transport;
-    c->compatible = config->compatible;
     c->max_attempts =
         config->max_attempts > 0 ? config->max_attempts : MAX_ATTEMPTS;
     c->quiet_ms = config->quiet_ms > 0 ? config->quiet_ms : QUIET_MS;
-    sbuf_init(&c->head, CLAUDE_MAX_BODY_BYTES);
-    if (claude_codec_head(&c->head, config, err) < 0) {
-        claude_free(c);
-        return NULL;
-    }
-    if (!sbuf_ok(&c->head)) {
-        error_fill(err, ERR_USAGE, "the system prompt is too long");
+    if (claude_plan_init(c, config, err) < 0) {
         claude_free(c);
         return NULL;
     }
@@ -620,44 +642,33 @@ claude_free(struct claude *c)
             free_call(call);
         }
     }
-    sbuf_fini(&c->head);
+    claude_plan_fini(c);
     free(c);
 }
 
 struct claude_call *
-claude_send(struct claude *c, const struct claude_history *h,
+claude_send(struct claude *c, struct claude_history *h,
             const struct claude_handlers *on, void *ctx, struct error *err)
 {
     struct claude_call *call;
-    const char *text;
-    size_t len;
 
-    if (c->call != NULL || !claude_history_ends_with_user(h) ||
-        claude_history_has_open_calls(h)) {
+    if (c->call != NULL || !claude_history_may_be_sent(h)) {
         error_fill(err, ERR_INTERNAL,
                    c->call != NULL ? "a request is in progress"
                                    : "the conversation ends with no question");
         return NULL;
     }
-    text = claude_history_text(h, &len);
     call = xcalloc(1, sizeof(*call));
     call->c = c;
     call->on = *on;
     call->ctx = ctx;
+    call->history = h;
+    call->max_tokens = c->next_max_tokens;
     call->attempt = 1;
     sbuf_init(&call->body, CLAUDE_MAX_BODY_BYTES);
     sbuf_init(&call->refusal, MAX_ERROR_BODY_BYTES);
-    sbuf_add(&call->body, c->head.data, c->head.len);
-    sbuf_add(&call->body, text, len);
-    sbuf_add_str(&call->body, CLAUDE_TAIL);
     end_attempt(call);
-    if (!sbuf_ok(&call->body)) {
-        error_fill(err, ERR_TOO_LARGE,
-                   "the conversation is longer than a request may be");
-        free_call(call);
-        return NULL;
-    }
-    if (start_attempt(call, err) < 0) {
+    if (claude_plan_make_body(call, err) < 0 || start_attempt(call, err) < 0) {
         free_call(call);
         return NULL;
     }
@@ -685,4 +696,16 @@ bool
 claude_is_replay(const struct claude *c)
 {
     return c->transport->ops->is_replay;
+}
+
+const char *
+claude_model(const struct claude *c)
+{
+    return c->model;
+}
+
+void
+claude_set_max_tokens(struct claude *c, int64_t max_tokens)
+{
+    c->next_max_tokens = max_tokens > 0 ? max_tokens : c->max_tokens;
 }

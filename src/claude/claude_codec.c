@@ -19,8 +19,9 @@
 /* Longest part of a message of the service that is shown. */
 enum { MAX_DETAIL_BYTES = 300, MAX_REQUEST_ID_BYTES = 80 };
 
-static const char cache_control[] =
-    "\"cache_control\":{\"type\":\"ephemeral\"}";
+#define CACHE_CONTROL "\"cache_control\":{\"type\":\"ephemeral\"}"
+
+const char claude_codec_mark[] = "," CACHE_CONTROL;
 
 struct model_rule {
     const char *prefix; /* the whole id, or followed by "-", "." or a digit */
@@ -73,18 +74,19 @@ static const struct refusal refusals[] = {
     {400, "invalid_request_error", ERR_REMOTE, false, true,
      "the service refused the request"},
     {401, "authentication_error", ERR_AUTH, false, false,
-     "the service does not accept the key"},
+     "the service does not accept the key; check model.api_key"},
     {402, "billing_error", ERR_AUTH, false, true,
      "the service refused the request because of billing"},
     {403, "permission_error", ERR_AUTH, false, true,
      "the key does not permit this request"},
     {404, "not_found_error", ERR_REMOTE, false, true,
-     "the service does not know the model or the address"},
+     "the service does not know the model or the address (model.name, "
+     "model.base_url)"},
     {408, NULL, ERR_TIMEOUT, true, false, "the service waited too long"},
     {409, "conflict_error", ERR_REMOTE, true, true,
      "the service reports a conflict"},
     {413, "request_too_large", ERR_TOO_LARGE, false, false,
-     "the conversation is too large for the service"},
+     "the conversation is too large for the service; begin a new session"},
     {429, "rate_limit_error", ERR_RATE_LIMIT, true, false,
      "the service limits how often it is asked"},
     {500, "api_error", ERR_REMOTE, true, false,
@@ -108,13 +110,24 @@ static const struct refusal redirect_refusal = {
 static const struct refusal server_refusal = {
     0, NULL, ERR_REMOTE, true, false, "the service has an internal problem"};
 static const struct refusal spend_refusal = {
-    429,   NULL,  ERR_RATE_LIMIT,
-    false, false, "the spend limit of the account is reached"};
+    429,
+    NULL,
+    ERR_AUTH,
+    false,
+    false,
+    "the spend limit of the account is reached; it can be raised in the "
+    "account's settings"};
 
 /* Their answers carry no time after which asking again would help. */
 static const char *const spend_codes[] = {
     "enforced_spend_limit_reached",
     "contract_spend_limit_reached",
+};
+
+/* Refusals for a reason that no other form of the request would take away. */
+static const char *const other_codes[] = {
+    "organization_on_hold",
+    "image_dimensions_too_large",
 };
 
 enum claude_thinking
@@ -191,9 +204,9 @@ add_tools(struct sbuf *sb, const char *tools, struct error *err)
 
 int
 claude_codec_head(struct sbuf *sb, const struct claude_config *config,
-                  struct error *err)
+                  bool compatible, struct error *err)
 {
-    bool own = !config->compatible;
+    bool own = !compatible;
     bool thinks;
 
     if (check_config(config, err) < 0) {
@@ -203,17 +216,16 @@ claude_codec_head(struct sbuf *sb, const struct claude_config *config,
         own && claude_codec_thinking(config->model) == CLAUDE_THINKING_ADAPTIVE;
     sbuf_add_char(sb, '{');
     json_add_member_str(sb, "model", config->model);
-    json_add_member_int(sb, "max_tokens", config->max_tokens);
     json_add_member_bool(sb, "stream", true);
     if (config->system != NULL &&
         !claude_text_is_blank(config->system, strlen(config->system))) {
         json_add_key(sb, "system");
         sbuf_add_str(sb, "[{\"type\":\"text\",\"text\":");
         claude_add_text(sb, config->system, strlen(config->system));
-        sbuf_addf(sb, "%s%s}]", own ? "," : "", own ? cache_control : "");
+        sbuf_addf(sb, "%s}]", own ? claude_codec_mark : "");
     }
     if (own) {
-        sbuf_addf(sb, ",%s", cache_control);
+        sbuf_add_str(sb, claude_codec_mark);
     }
     if (thinks) {
         sbuf_add_str(sb, ",\"thinking\":{\"type\":\"adaptive\","
@@ -222,12 +234,15 @@ claude_codec_head(struct sbuf *sb, const struct claude_config *config,
     if (thinks && config->effort != NULL) {
         sbuf_addf(sb, ",\"output_config\":{\"effort\":\"%s\"}", config->effort);
     }
-    if (add_tools(sb, config->tools, err) < 0) {
-        return -1;
-    }
+    return add_tools(sb, config->tools, err);
+}
+
+void
+claude_codec_begin(struct sbuf *sb, int64_t max_tokens)
+{
+    json_add_member_int(sb, "max_tokens", max_tokens);
     json_add_key(sb, "messages");
     sbuf_add_char(sb, '[');
-    return 0;
 }
 
 static const struct refusal *
@@ -270,16 +285,39 @@ clean_line(const char *text, size_t max)
 }
 
 static bool
-is_spend_limit(const struct cJSON *error)
+has_code(const struct cJSON *error, const char *const *codes, size_t n)
 {
     const char *code = json_string(json_get(error, "details"), "error_code");
 
-    for (size_t i = 0; code != NULL && i < LEN(spend_codes); i++) {
-        if (strcmp(code, spend_codes[i]) == 0) {
+    for (size_t i = 0; code != NULL && i < n; i++) {
+        if (strcmp(code, codes[i]) == 0) {
             return true;
         }
     }
     return false;
+}
+
+/*
+ * The sentence of whoever answered. *is_foreign: it is not in the form of the
+ * vendor; then it may be all that helps, whatever the status is. Seen:
+ * {"error":"text"} (Ollama), {"error":{"message","code"}} (llama.cpp),
+ * {"object":"error","message"} (vLLM), {"detail":"text"} (FastAPI).
+ */
+static const char *
+find_message(const struct cJSON *tree, bool *is_foreign)
+{
+    const struct cJSON *error = json_get(tree, "error");
+    const char *message = json_string(error, "message");
+
+    *is_foreign = json_string(error, "type") == NULL ||
+                  !str_eq(json_string(tree, "type"), "error");
+    if (message == NULL) {
+        message = json_value_string(error);
+    }
+    if (message == NULL) {
+        message = json_string(tree, "message");
+    }
+    return message != NULL ? message : json_string(tree, "detail");
 }
 
 /* " (529, request req_01)", " (529)", " (request req_01)" or nothing. */
@@ -307,19 +345,21 @@ claude_codec_failure(int status, const char *body, size_t len,
     AUTO_JSON struct cJSON *tree =
         json_parse(body, len, CLAUDE_JSON_DEPTH, NULL);
     const struct cJSON *error = json_get(tree, "error");
-    const char *message = json_string(error, "message");
-    const struct refusal *r = find_refusal(status, json_string(error, "type"));
+    const char *type = json_string(error, "type");
+    bool is_foreign = false;
+    const char *message = find_message(tree, &is_foreign);
+    const struct refusal *r = find_refusal(status, type);
     AUTO_FREE char *detail = NULL;
     AUTO_FREE char *reference = NULL;
 
-    if (is_spend_limit(error)) {
+    if (has_code(error, spend_codes, LEN(spend_codes))) {
         r = &spend_refusal;
     }
     if (request_id == NULL) {
         request_id = json_string(tree, "request_id");
     }
     reference = make_reference(status, request_id);
-    detail = message != NULL && r->show_detail
+    detail = message != NULL && (r->show_detail || is_foreign)
                  ? clean_line(message, MAX_DETAIL_BYTES)
                  : xstrdup("");
     error_fill(&out->err, r->code, "%s%s%s%s", r->sentence,
@@ -327,4 +367,8 @@ claude_codec_failure(int status, const char *body, size_t len,
     out->err.http_status = status;
     out->retry = r->retry;
     out->is_final = r == &spend_refusal;
+    out->is_told = message != NULL;
+    out->is_invalid = (status == 400 || status == 422) &&
+                      (is_foreign || str_eq(type, "invalid_request_error")) &&
+                      !has_code(error, other_codes, LEN(other_codes));
 }

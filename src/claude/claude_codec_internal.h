@@ -20,9 +20,6 @@ struct sbuf;
 
 #define CLAUDE_MAX_BODY_BYTES ((size_t)32000000)
 
-/* What stands behind the messages. */
-#define CLAUDE_TAIL "]}"
-
 enum claude_thinking {
     CLAUDE_THINKING_ADAPTIVE,
     CLAUDE_THINKING_NONE /* neither thinking nor effort is sent */
@@ -31,19 +28,33 @@ enum claude_thinking {
 /* Models that are not known think adaptively, as all new ones do. */
 enum claude_thinking claude_codec_thinking(const char *model);
 
+/* What stands behind the messages. */
+#define CLAUDE_TAIL "]}"
+
 /*
- * Adds the fixed part of a request, up to the opening bracket of the messages.
- * Errors: ERR_USAGE, naming the setting.
+ * Adds the part of a request that is the same in a whole session; compatible:
+ * without what servers of other vendors do not know. Errors: ERR_USAGE, naming
+ * the setting.
  */
 WARN_UNUSED int claude_codec_head(struct sbuf *sb,
                                   const struct claude_config *config,
-                                  struct error *err);
+                                  bool compatible, struct error *err);
+
+/* Adds what stands between that and the messages. */
+void claude_codec_begin(struct sbuf *sb, int64_t max_tokens);
+
+/* What makes the service keep what it has read up to a block: goes into that
+   block, at its end. */
+extern const char claude_codec_mark[];
 
 /* Why there is no reply, and whether asking again may help. */
 struct claude_failure {
     struct error err;
     bool retry;
-    bool is_final; /* also when the service says that asking again helps */
+    bool is_final;   /* also when the service says that asking again helps */
+    bool is_told;    /* whoever answered gave a reason */
+    bool is_invalid; /* the request itself is not accepted, for no reason that
+                        is known to be another than its form */
 };
 
 /*

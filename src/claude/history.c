@@ -3,7 +3,7 @@
 #include "config.h"
 #endif
 
-#include "claude/history.h"
+#include "claude/history_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,25 +16,9 @@
 #include "claude/claude_codec_internal.h"
 #include "claude/claude_raw_internal.h"
 
-/* A request may have 32 MB. What answers tool calls may go beyond the first
-   limit, since a history with open calls would be of no more use. */
-#define HISTORY_MAX_BYTES ((size_t)30000000)
-#define HISTORY_MAX_RESULT_BYTES ((size_t)31500000)
-
-enum message_kind { MESSAGE_USER, MESSAGE_ASSISTANT, MESSAGE_RESULTS };
-
-struct message {
-    enum message_kind kind;
-    size_t start; /* offset in text, of its comma if it has one */
-};
-
-struct claude_history {
-    struct sbuf text;
-    struct message *messages; /* owned */
-    size_t n_messages;
-    char **open_ids; /* owned, each too */
-    size_t n_open;
-};
+/* More blocks than these since the last time, and the service, which looks back
+   20, might not find what it has read. */
+#define MAX_BLOCKS_UNMARKED 15
 
 struct claude_history *
 claude_history_new(void)
@@ -69,11 +53,11 @@ claude_history_free(struct claude_history *h)
 }
 
 static int
-append(struct claude_history *h, enum message_kind kind,
+append(struct claude_history *h, const struct message *m,
        const struct sbuf *message, struct error *err)
 {
-    size_t max =
-        kind == MESSAGE_RESULTS ? HISTORY_MAX_RESULT_BYTES : HISTORY_MAX_BYTES;
+    size_t max = m->kind == MESSAGE_RESULTS ? HISTORY_MAX_RESULT_BYTES
+                                            : HISTORY_MAX_BYTES;
     size_t start = h->text.len;
 
     if (!sbuf_ok(message) || start + 1 + message->len > max) {
@@ -86,13 +70,14 @@ append(struct claude_history *h, enum message_kind kind,
     sbuf_add(&h->text, message->data, message->len);
     h->messages =
         xreallocarray(h->messages, h->n_messages + 1, sizeof(*h->messages));
-    h->messages[h->n_messages] = (struct message){kind, start};
+    h->messages[h->n_messages] = *m;
+    h->messages[h->n_messages].start = start;
     h->n_messages++;
     return 0;
 }
 
-static void
-add_text_block(struct sbuf *sb, const char *text, size_t len)
+void
+history_add_text(struct sbuf *sb, const char *text, size_t len)
 {
     sbuf_add_str(sb, "{\"type\":\"text\",\"text\":");
     claude_add_text(sb, text, len);
@@ -114,9 +99,10 @@ claude_history_add_user(struct claude_history *h, const char *text, size_t len,
         return err_set(err, ERR_USAGE, "the message is blank");
     }
     sbuf_add_str(&message, "{\"role\":\"user\",\"content\":[");
-    add_text_block(&message, text, len);
+    history_add_text(&message, text, len);
     sbuf_add_str(&message, "]}");
-    return append(h, MESSAGE_USER, &message, err);
+    return append(h, &(struct message){.kind = MESSAGE_USER, .n_blocks = 1},
+                  &message, err);
 }
 
 static bool
@@ -166,6 +152,26 @@ check_blocks(const struct cJSON *content, const char *const *tool_ids,
     return 0;
 }
 
+static bool
+has_thinking(const struct cJSON *content)
+{
+    for (const struct cJSON *block = json_first(content); block != NULL;
+         block = json_next(block)) {
+        const char *type = json_string(block, "type");
+
+        if (str_eq(type, "thinking") || str_eq(type, "redacted_thinking")) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool
+is_paused(const struct claude_history *h)
+{
+    return h->n_messages > 0 && h->messages[h->n_messages - 1].is_paused;
+}
+
 int
 claude_history_add_assistant(struct claude_history *h, const char *content,
                              const char *const *tool_ids, size_t n_tool_calls,
@@ -173,6 +179,8 @@ claude_history_add_assistant(struct claude_history *h, const char *content,
 {
     AUTO_SBUF struct sbuf message = {0};
     AUTO_JSON struct cJSON *tree = NULL;
+    struct message m = {.kind = MESSAGE_ASSISTANT,
+                        .is_paused = h->will_pause && n_tool_calls == 0};
 
     sbuf_init(&message, HISTORY_MAX_BYTES);
     tree = json_parse(content, strlen(content), CLAUDE_JSON_DEPTH, err);
@@ -188,15 +196,18 @@ claude_history_add_assistant(struct claude_history *h, const char *content,
     if (json_first(tree) == NULL) {
         return 0;
     }
-    if (!claude_history_ends_with_user(h)) {
+    if (!claude_history_ends_with_user(h) && !is_paused(h)) {
         return err_set(err, ERR_INTERNAL, "a reply without a question");
     }
     sbuf_add_str(&message, "{\"role\":\"assistant\",\"content\":");
     sbuf_add_str(&message, content);
     sbuf_add_char(&message, '}');
-    if (append(h, MESSAGE_ASSISTANT, &message, err) < 0) {
+    m.n_blocks = json_len(tree);
+    m.has_thinking = has_thinking(tree);
+    if (append(h, &m, &message, err) < 0) {
         return -1;
     }
+    h->will_pause = false;
     if (n_tool_calls > 0) {
         h->open_ids = xreallocarray(NULL, n_tool_calls, sizeof(*h->open_ids));
         for (size_t i = 0; i < n_tool_calls; i++) {
@@ -207,8 +218,13 @@ claude_history_add_assistant(struct claude_history *h, const char *content,
     return 0;
 }
 
+/* What a result is replaced by that the conversation has no room for. */
+static const char no_room[] =
+    "[not sent: the conversation is as long as it may be]";
+
 static void
-add_result(struct sbuf *sb, const struct claude_tool_result *result)
+add_result(struct sbuf *sb, const struct claude_tool_result *result,
+           bool is_short, size_t n_bytes, size_t *n_images)
 {
     static const char placeholder[] = "(no output)";
     bool blank = claude_text_is_blank(result->text, result->len);
@@ -216,9 +232,47 @@ add_result(struct sbuf *sb, const struct claude_tool_result *result)
     sbuf_add_str(sb, "{\"type\":\"tool_result\",\"tool_use_id\":");
     json_add_str(sb, result->tool_use_id);
     sbuf_add_str(sb, ",\"content\":[");
-    add_text_block(sb, blank ? placeholder : result->text,
-                   blank ? strlen(placeholder) : result->len);
+    if (is_short) {
+        history_add_text(sb, no_room, strlen(no_room));
+    } else {
+        history_add_text(sb, blank ? placeholder : result->text,
+                         blank ? strlen(placeholder) : result->len);
+        for (size_t i = 0; i < result->n_images; i++) {
+            history_add_image(sb, &result->images[i], n_bytes, n_images);
+        }
+    }
     sbuf_add_str(sb, result->is_error ? "],\"is_error\":true}" : "]}");
+}
+
+static int
+append_results(struct claude_history *h,
+               const struct claude_tool_result *results, size_t n_results,
+               const char *text, bool is_short, struct error *err)
+{
+    AUTO_SBUF struct sbuf message = {0};
+    struct message m = {.kind = MESSAGE_RESULTS, .n_blocks = n_results};
+    size_t n_images = h->n_images;
+
+    sbuf_init(&message, HISTORY_MAX_RESULT_BYTES);
+    sbuf_add_str(&message, "{\"role\":\"user\",\"content\":[");
+    for (size_t i = 0; i < n_results; i++) {
+        if (i > 0) {
+            sbuf_add_char(&message, ',');
+        }
+        add_result(&message, &results[i], is_short, h->text.len, &n_images);
+    }
+    if (text != NULL && !claude_text_is_blank(text, strlen(text))) {
+        sbuf_add_char(&message, ',');
+        history_add_text(&message, text, strlen(text));
+        m.n_blocks++;
+    }
+    sbuf_add_str(&message, "]}");
+    if (append(h, &m, &message, err) < 0) {
+        return -1;
+    }
+    h->n_images = n_images;
+    clear_open(h);
+    return 0;
 }
 
 int
@@ -227,34 +281,22 @@ claude_history_add_results(struct claude_history *h,
                            size_t n_results, const char *text,
                            struct error *err)
 {
-    AUTO_SBUF struct sbuf message = {0};
-
-    sbuf_init(&message, HISTORY_MAX_RESULT_BYTES);
     if (n_results == 0 || n_results != h->n_open) {
         return err_set(err, ERR_INTERNAL, "%zu results for %zu tool calls",
                        n_results, h->n_open);
     }
-    sbuf_add_str(&message, "{\"role\":\"user\",\"content\":[");
     for (size_t i = 0; i < n_results; i++) {
         if (!str_eq(results[i].tool_use_id, h->open_ids[i])) {
             return err_set(err, ERR_INTERNAL, "a result for %s instead of %s",
                            results[i].tool_use_id, h->open_ids[i]);
         }
-        if (i > 0) {
-            sbuf_add_char(&message, ',');
-        }
-        add_result(&message, &results[i]);
     }
-    if (text != NULL && !claude_text_is_blank(text, strlen(text))) {
-        sbuf_add_char(&message, ',');
-        add_text_block(&message, text, strlen(text));
+    /* Open calls would make the history useless, and few bytes always fit. */
+    if (append_results(h, results, n_results, text, false, NULL) == 0 ||
+        append_results(h, results, n_results, text, true, NULL) == 0) {
+        return 0;
     }
-    sbuf_add_str(&message, "]}");
-    if (append(h, MESSAGE_RESULTS, &message, err) < 0) {
-        return -1;
-    }
-    clear_open(h);
-    return 0;
+    return append_results(h, results, n_results, NULL, true, err);
 }
 
 bool
@@ -268,6 +310,46 @@ claude_history_ends_with_user(const struct claude_history *h)
 {
     return h->n_messages > 0 &&
            h->messages[h->n_messages - 1].kind != MESSAGE_ASSISTANT;
+}
+
+void
+claude_history_set_paused(struct claude_history *h, bool paused)
+{
+    h->will_pause = paused;
+}
+
+bool
+claude_history_may_be_sent(const struct claude_history *h)
+{
+    return h->n_open == 0 && (claude_history_ends_with_user(h) || is_paused(h));
+}
+
+void
+claude_history_set_cached(struct claude_history *h)
+{
+    h->n_cached = h->n_messages;
+}
+
+bool
+claude_history_find_mark(const struct claude_history *h, size_t *at)
+{
+    size_t n = h->n_cached < h->n_messages ? h->n_cached : h->n_messages;
+    size_t n_added = 0;
+
+    for (size_t i = n; i < h->n_messages; i++) {
+        n_added += h->messages[i].n_blocks;
+    }
+    /* A block of the model's may be one that must not be marked. */
+    while (n > 0 && h->messages[n - 1].kind == MESSAGE_ASSISTANT) {
+        n--;
+        n_added += h->messages[n].n_blocks;
+    }
+    if (n == 0 || n_added <= MAX_BLOCKS_UNMARKED) {
+        return false;
+    }
+    /* Every message of the user's ends in "}]}". */
+    *at = (n < h->n_messages ? h->messages[n].start : h->text.len) - 3;
+    return true;
 }
 
 size_t

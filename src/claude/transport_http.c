@@ -17,6 +17,7 @@
 #include "net/http.h"
 
 #define VENDOR_URL "https://api.anthropic.com"
+#define VENDOR_DOMAIN "anthropic.com"
 #define VENDOR_VERSION "2026-10-21"
 
 /* What servers of other vendors know. */
@@ -31,6 +32,8 @@ struct transport_http {
     char *base_url; /* owned; without a slash at the end */
     char *version;  /* owned */
     int64_t stall_ms;
+    const struct http_extra_header *headers; /* borrowed: the configuration */
+    size_t n_headers;
 };
 
 /* A transport_call is the call of net/http; only this file knows. */
@@ -38,6 +41,18 @@ static struct http_call *
 to_http(struct transport_call *call)
 {
     return (struct http_call *)(void *)call;
+}
+
+static bool
+has_own_credentials(const struct transport_http *t)
+{
+    for (size_t i = 0; i < t->n_headers; i++) {
+        if (str_eq_nocase(t->headers[i].name, "authorization") ||
+            str_eq_nocase(t->headers[i].name, "x-api-key")) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static struct transport_call *
@@ -51,7 +66,7 @@ start(void *transport, const struct transport_request *request,
         {"Accept", "application/json"},
         {"anthropic-version", t->version},
     };
-    const struct http_request http_request = {
+    struct http_request http_request = {
         .method = "POST",
         .url = url,
         .headers = headers,
@@ -60,6 +75,8 @@ start(void *transport, const struct transport_request *request,
         .secret_prefix = t->key_in_x_api_key ? "" : "Bearer ",
         .secret = t->key,
         .body = request->body,
+        .extra = t->headers,
+        .n_extra = t->n_headers,
         .body_len = request->body_len,
         .stall_ms = t->stall_ms,
     };
@@ -72,6 +89,10 @@ start(void *transport, const struct transport_request *request,
     if (secret_is_empty(t->key)) {
         error_fill(err, ERR_AUTH, "no key for %s", t->base_url);
         return NULL;
+    }
+    /* A server must not be shown two. */
+    if (has_own_credentials(t)) {
+        http_request.secret_header = NULL;
     }
     return (struct transport_call *)(void *)http_start(
         t->http, &http_request, &http_handlers, ctx, err);
@@ -114,6 +135,26 @@ static const struct transport_ops http_ops = {
     .drop = drop,
     .free = free_transport,
 };
+
+/* Whether an https:// address is one of the vendor's own. */
+static bool
+is_vendor(const char *url)
+{
+    const char *host = url + strlen("https://");
+    size_t len;
+
+    if (!str_starts(url, "https://")) {
+        return false;
+    }
+    len = strcspn(host, ":/?#");
+    if (len < strlen(VENDOR_DOMAIN) ||
+        strncasecmp(host + len - strlen(VENDOR_DOMAIN), VENDOR_DOMAIN,
+                    strlen(VENDOR_DOMAIN)) != 0) {
+        return false;
+    }
+    return len == strlen(VENDOR_DOMAIN) ||
+           host[len - strlen(VENDOR_DOMAIN) - 1] == '.';
+}
 
 /* Whether the host of an http:// address is this machine. */
 static bool
@@ -162,12 +203,14 @@ transport_http(struct http *http, const struct transport_http_config *config,
     t->key_in_x_api_key = config->key_in_x_api_key;
     t->base_url = xstrndup(url, len);
     if (str_blank(version)) {
-        version = strcmp(t->base_url, VENDOR_URL) == 0 ? VENDOR_VERSION
-                                                       : OTHER_VERSION;
+        version = is_vendor(t->base_url) ? VENDOR_VERSION : OTHER_VERSION;
     }
     t->version = xstrdup(version);
     t->stall_ms = config->stall_ms > 0 ? config->stall_ms : STALL_MS;
-    *out = (struct transport){.ops = &http_ops, .impl = t};
+    t->headers = config->headers;
+    t->n_headers = config->n_headers;
+    *out = (struct transport){
+        .ops = &http_ops, .impl = t, .is_foreign = !is_vendor(t->base_url)};
     return 0;
 }
 

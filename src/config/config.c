@@ -57,6 +57,7 @@ config_fini(struct config *c)
     free(c->replay_file);
     free(c->config_file);
     free(c->key_source);
+    config_free_headers(c);
     for (size_t i = 0; i < c->n_files; i++)
         free(c->files[i]);
     free(c->files);
@@ -148,15 +149,19 @@ read_env(struct config *c, struct error *err)
     struct secret *key = secret_take_env("ANTHROPIC_API_KEY");
     struct secret *token = secret_take_env("ANTHROPIC_AUTH_TOKEN");
     const char *url = getenv("ANTHROPIC_BASE_URL");
+    const char *headers = getenv("ANTHROPIC_CUSTOM_HEADERS");
+    int rc = config_read_headers(c, headers != NULL ? headers : "", err);
 
+    /* Its values are no longer needed, and one may be a secret. */
+    secret_free(secret_take_env("ANTHROPIC_CUSTOM_HEADERS"));
     if (key != NULL) {
         use_env_key(c, key, "ANTHROPIC_API_KEY");
         secret_free(token);
     } else if (token != NULL) {
         use_env_key(c, token, "ANTHROPIC_AUTH_TOKEN");
     }
-    if (str_blank(url))
-        return 0;
+    if (rc < 0 || str_blank(url))
+        return rc;
     if (config_check_address("ANTHROPIC_BASE_URL", url, err) < 0)
         return -1;
     free(c->base_url);

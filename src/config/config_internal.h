@@ -56,6 +56,15 @@ bool config_looks_secret(const char *text);
 WARN_UNUSED int config_check_address(const char *name, const char *text,
                                      struct error *err);
 
+/*
+ * Reads headers, one "Name: value" a line, into c; a later one of the same name
+ * takes the place of an earlier one. Errors: ERR_CONFIG, naming the line and
+ * never a value.
+ */
+WARN_UNUSED int config_read_headers(struct config *c, const char *text,
+                                    struct error *err);
+void config_free_headers(struct config *c);
+
 /* The key of that name, or NULL. */
 const struct config_key *config_find_key(const char *name);
 

@@ -6,7 +6,6 @@
 #include "net/http.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +26,7 @@
 
 #define HTTP_MAX_HEAD_BYTES ((size_t)262144)
 #define HTTP_CONNECT_MS 30000
+#define MAX_DURATION_BYTES 64
 
 /* --- releasing --- */
 
@@ -68,6 +68,7 @@ free_call(struct http_call *call)
     http_free_lines(call);
     sbuf_fini(&call->head);
     free(call->host);
+    free(call->port);
     free(call);
 }
 
@@ -107,6 +108,7 @@ destroy(struct http *http)
     loop_timer_remove(http->timer);
     free(http->user_agent);
     free(http->ca_file);
+    free(http->ca_name);
     free(http);
 }
 
@@ -137,70 +139,6 @@ leave(struct http *http)
 
 /* --- ending calls --- */
 
-static enum error_code
-code_of(CURLcode result)
-{
-    if (result == CURLE_PEER_FAILED_VERIFICATION ||
-        result == CURLE_SSL_CERTPROBLEM || result == CURLE_SSL_ISSUER_ERROR ||
-        result == CURLE_SSL_INVALIDCERTSTATUS) {
-        return ERR_PROTOCOL;
-    }
-    if (result == CURLE_SSL_CACERT_BADFILE) {
-        return ERR_CONFIG;
-    }
-    return ERR_NET;
-}
-
-struct result_text {
-    CURLcode result;
-    const char *before; /* the name of the host */
-    const char *after;
-};
-
-/* What happens often, in words of ours; for the rest libcurl's must do. */
-static const struct result_text result_texts[] = {
-    {CURLE_COULDNT_RESOLVE_HOST, "no address is known for ", ""},
-    {CURLE_PARTIAL_FILE, "the connection to ", " broke off"},
-    {CURLE_RECV_ERROR, "the connection to ", " broke off"},
-    {CURLE_SEND_ERROR, "the connection to ", " broke off"},
-    {CURLE_GOT_NOTHING, "", " closed the connection without an answer"},
-};
-
-static void
-describe_failure(const struct http_call *call, struct error *err)
-{
-    const char *text = call->curl_message;
-    size_t len;
-    char first;
-
-    if (call->result == CURLE_OPERATION_TIMEDOUT) {
-        /* libcurl has no other limit from us than that on connecting. */
-        error_fill(err, ERR_TIMEOUT,
-                   "no connection to %s within %" PRId64 " ms", call->host,
-                   call->http->connect_ms);
-        return;
-    }
-    for (size_t i = 0; i < LEN(result_texts); i++) {
-        if (result_texts[i].result == call->result) {
-            error_fill(err, ERR_NET, "%s%s%s", result_texts[i].before,
-                       call->host, result_texts[i].after);
-            return;
-        }
-    }
-    if (text[0] == '\0') {
-        text = curl_easy_strerror(call->result);
-    }
-    len = strlen(text);
-    while (len > 0 && (text[len - 1] == '.' || text[len - 1] == '\n')) {
-        len--;
-    }
-    first = text[0] >= 'A' && text[0] <= 'Z' && text[1] >= 'a'
-                ? (char)(text[0] - 'A' + 'a')
-                : text[0];
-    error_fill(err, code_of(call->result), "%s: %c%.*s", call->host, first,
-               len > 0 ? (int)len - 1 : 0, text + 1);
-}
-
 /* Calls on_done and frees the call. The caller has raised busy. */
 static void
 end_call(struct http_call *call, const struct error *err)
@@ -224,7 +162,7 @@ end_finished(struct http_call *call)
     } else if (call->failure.code != ERR_NONE) {
         err = call->failure;
     } else if (call->result != CURLE_OK) {
-        describe_failure(call, &err);
+        http_describe_failure(call, &err);
     } else if (!call->head_done) {
         error_fill(&err, ERR_NET, "%s: no answer", call->host);
     } else {
@@ -523,6 +461,7 @@ on_stall_timer(void *ctx)
     struct http_call *call = ctx;
     struct http *http = call->http;
     int64_t now = clock_now_ms();
+    AUTO_SBUF struct sbuf time = {0};
     struct error err = {0};
 
     call->stall_timer = NULL;
@@ -538,8 +477,10 @@ on_stall_timer(void *ctx)
         return;
     }
     http->busy++;
-    error_fill(&err, ERR_TIMEOUT, "nothing came from %s for %" PRId64 " ms",
-               call->host, call->stall_ms);
+    sbuf_init(&time, MAX_DURATION_BYTES);
+    str_add_duration(&time, call->stall_ms);
+    error_fill(&err, ERR_TIMEOUT, "nothing came from %s for %s", call->host,
+               time.data);
     end_call(call, &err);
     leave(http);
 }
@@ -630,6 +571,7 @@ http_new(struct loop *loop, const struct http_config *config, struct error *err)
     http->loop = loop;
     http->user_agent = xstrdup(config->user_agent);
     http->ca_file = xstrdup(config->ca_file);
+    http->ca_name = xstrdup(config->ca_name);
     http->connect_ms =
         config->connect_ms > 0 ? config->connect_ms : HTTP_CONNECT_MS;
     return http;
@@ -653,9 +595,11 @@ http_start(struct http *http, const struct http_request *request,
            const struct http_handlers *handlers, void *ctx, struct error *err)
 {
     AUTO_FREE char *host = NULL;
+    AUTO_FREE char *port = NULL;
     struct http_call *call;
 
-    if (http_check_url(request->url, &host, err) < 0 || set_up(http, err) < 0) {
+    if (http_check_url(request->url, &host, &port, err) < 0 ||
+        set_up(http, err) < 0) {
         return NULL;
     }
     call = xcalloc(1, sizeof(*call));
@@ -663,6 +607,7 @@ http_start(struct http *http, const struct http_request *request,
     call->on = *handlers;
     call->ctx = ctx;
     call->host = take_ptr(&host);
+    call->port = take_ptr(&port);
     call->body = request->body;
     call->body_len = request->body != NULL ? request->body_len : 0;
     call->stall_ms = request->stall_ms;

@@ -34,6 +34,7 @@ struct http {
     struct http_call *calls;     /* owned */
     char *user_agent;            /* owned; may be NULL */
     char *ca_file;               /* owned; may be NULL */
+    char *ca_name;               /* owned; may be NULL */
     int64_t connect_ms;
 
     /* Above zero while libcurl or a callback of a call is on the stack: then
@@ -49,11 +50,13 @@ struct http_call {
     struct http_handlers on;
     void *ctx;
 
-    CURL *easy;                    /* owned */
-    bool added;                    /* easy is in the multi handle */
-    struct curl_slist secret_line; /* data owned, wiped */
-    struct curl_slist *lines; /* owned; behind secret_line if there is one */
+    CURL *easy;                      /* owned */
+    bool added;                      /* easy is in the multi handle */
+    struct curl_slist *secret_lines; /* owned, data too, which is wiped */
+    size_t n_secret_lines;
+    struct curl_slist *lines; /* owned; behind secret_lines */
     char *host;               /* owned; for messages */
+    char *port;               /* owned; the same */
     char curl_message[CURL_ERROR_SIZE];
 
     const char *body; /* borrowed */
@@ -80,9 +83,12 @@ struct http_call {
     struct error failure; /* instead of result if its code is set */
 };
 
-/* Sets *host, which the caller owns. Errors: ERR_USAGE. */
-WARN_UNUSED int http_check_url(const char *text, char **host,
+/* Sets *host and *port, which the caller owns. Errors: ERR_USAGE. */
+WARN_UNUSED int http_check_url(const char *text, char **host, char **port,
                                struct error *err);
+
+/* What made the call end with its result. */
+void http_describe_failure(const struct http_call *call, struct error *err);
 
 /* Makes the header lines of a call. Errors: ERR_USAGE, ERR_NET. */
 WARN_UNUSED int http_make_lines(struct http_call *call,

@@ -25,12 +25,12 @@ has_control(const char *s)
 }
 
 static char *
-get_url_part(CURLU *url, CURLUPart part)
+get_url_part(CURLU *url, CURLUPart part, unsigned flags)
 {
     char *value = NULL;
     char *copy = NULL;
 
-    if (curl_url_get(url, part, &value, 0) == CURLUE_OK) {
+    if (curl_url_get(url, part, &value, flags) == CURLUE_OK) {
         copy = xstrdup(value);
     }
     curl_free(value);
@@ -38,7 +38,7 @@ get_url_part(CURLU *url, CURLUPart part)
 }
 
 int
-http_check_url(const char *text, char **host, struct error *err)
+http_check_url(const char *text, char **host, char **port, struct error *err)
 {
     CURLU *url = curl_url();
     AUTO_FREE char *scheme = NULL;
@@ -51,10 +51,11 @@ http_check_url(const char *text, char **host, struct error *err)
     }
     if (curl_url_set(url, CURLUPART_URL, text, CURLU_NON_SUPPORT_SCHEME) ==
         CURLUE_OK) {
-        scheme = get_url_part(url, CURLUPART_SCHEME);
-        user = get_url_part(url, CURLUPART_USER);
-        password = get_url_part(url, CURLUPART_PASSWORD);
-        *host = get_url_part(url, CURLUPART_HOST);
+        scheme = get_url_part(url, CURLUPART_SCHEME, 0);
+        user = get_url_part(url, CURLUPART_USER, 0);
+        password = get_url_part(url, CURLUPART_PASSWORD, 0);
+        *host = get_url_part(url, CURLUPART_HOST, 0);
+        *port = get_url_part(url, CURLUPART_PORT, CURLU_DEFAULT_PORT);
     }
     if (scheme == NULL || *host == NULL ||
         (strcmp(scheme, "https") != 0 && strcmp(scheme, "http") != 0)) {
@@ -95,25 +96,64 @@ add_line(struct http_call *call, const char *name, const char *value,
 }
 
 static int
-add_secret_line(struct http_call *call, const struct http_request *request,
-                struct error *err)
+add_secret_line(struct http_call *call, const char *name, const char *prefix,
+                const struct secret *secret, struct error *err)
 {
-    const char *prefix =
-        request->secret_prefix != NULL ? request->secret_prefix : "";
-    const char *text = secret_expose(request->secret);
-    size_t size =
-        strlen(request->secret_header) + 2 + strlen(prefix) + strlen(text) + 1;
+    const char *text = secret_expose(secret);
+    size_t size = strlen(name) + 2 + strlen(prefix) + strlen(text) + 1;
+    struct curl_slist *line = &call->secret_lines[call->n_secret_lines];
 
     if (has_control(text)) {
         return err_set(err, ERR_USAGE,
                        "the value for the header %s has a control character "
                        "in it",
-                       request->secret_header);
+                       name);
     }
     /* A node of our own, since libcurl's copy could not be wiped. */
-    call->secret_line.data = xmalloc(size);
-    snprintf(call->secret_line.data, size, "%s: %s%s", request->secret_header,
+    line->data = xmalloc(size);
+    snprintf(line->data, size, text[0] == '\0' ? "%s;" : "%s: %s%s", name,
              prefix, text);
+    call->n_secret_lines++;
+    return 0;
+}
+
+static bool
+is_replaced(const struct http_request *request, const char *name)
+{
+    for (size_t i = 0; i < request->n_extra; i++) {
+        if (str_eq_nocase(request->extra[i].name, name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int
+add_secret_lines(struct http_call *call, const struct http_request *request,
+                 struct error *err)
+{
+    const char *prefix =
+        request->secret_prefix != NULL ? request->secret_prefix : "";
+
+    call->secret_lines =
+        xcalloc(request->n_extra + 1, sizeof(*call->secret_lines));
+    if (request->secret_header != NULL && request->secret != NULL &&
+        !is_replaced(request, request->secret_header) &&
+        add_secret_line(call, request->secret_header, prefix, request->secret,
+                        err) < 0) {
+        return -1;
+    }
+    for (size_t i = 0; i < request->n_extra; i++) {
+        if (add_secret_line(call, request->extra[i].name, "",
+                            request->extra[i].value, err) < 0) {
+            return -1;
+        }
+    }
+    for (size_t i = 0; i < call->n_secret_lines; i++) {
+        call->secret_lines[i].next = i + 1 < call->n_secret_lines
+                                         ? &call->secret_lines[i + 1]
+                                         : call->lines;
+    }
     return 0;
 }
 
@@ -127,7 +167,8 @@ http_make_lines(struct http_call *call, const struct http_request *request,
         const struct http_header *h = &request->headers[i];
 
         has_type = has_type || str_eq_nocase(h->name, "content-type");
-        if (add_line(call, h->name, h->value, err) < 0) {
+        if (!is_replaced(request, h->name) &&
+            add_line(call, h->name, h->value, err) < 0) {
             return -1;
         }
     }
@@ -135,13 +176,11 @@ http_make_lines(struct http_call *call, const struct http_request *request,
     if (add_bare_line(call, "Expect:", err) < 0) {
         return -1;
     }
-    if (!has_type && add_bare_line(call, "Content-Type:", err) < 0) {
+    if (!has_type && !is_replaced(request, "content-type") &&
+        add_bare_line(call, "Content-Type:", err) < 0) {
         return -1;
     }
-    if (request->secret_header != NULL && request->secret != NULL) {
-        return add_secret_line(call, request, err);
-    }
-    return 0;
+    return add_secret_lines(call, request, err);
 }
 
 static void
@@ -208,27 +247,28 @@ http_set_options(struct http_call *call, const struct http_request *request)
         curl_easy_setopt(easy, CURLOPT_HTTP_VERSION,
                          (long)CURL_HTTP_VERSION_1_1);
     }
-    if (str_starts(request->url, "http://") && request->secret != NULL) {
+    if (str_starts(request->url, "http://") && call->n_secret_lines > 0) {
         /* A proxy would see the key of a server on this machine in clear. */
         curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
     }
     set_safety(call);
     set_method(call, request);
-    if (call->secret_line.data != NULL) {
-        call->secret_line.next = call->lines;
-        curl_easy_setopt(easy, CURLOPT_HTTPHEADER, &call->secret_line);
-    } else {
-        curl_easy_setopt(easy, CURLOPT_HTTPHEADER, call->lines);
-    }
+    curl_easy_setopt(easy, CURLOPT_HTTPHEADER,
+                     call->n_secret_lines > 0 ? call->secret_lines
+                                              : call->lines);
 }
 
 void
 http_free_lines(struct http_call *call)
 {
-    if (call->secret_line.data != NULL) {
-        secret_wipe(call->secret_line.data, strlen(call->secret_line.data));
-        free(call->secret_line.data);
+    for (size_t i = 0; i < call->n_secret_lines; i++) {
+        secret_wipe(call->secret_lines[i].data,
+                    strlen(call->secret_lines[i].data));
+        free(call->secret_lines[i].data);
     }
+    free(call->secret_lines);
+    call->secret_lines = NULL;
+    call->n_secret_lines = 0;
     curl_slist_free_all(call->lines);
     call->lines = NULL;
 }

@@ -193,7 +193,7 @@ app_turn_done(void *ctx, enum event_outcome outcome, const struct error *err)
     else if (outcome == EVENT_INTERRUPTED)
         error_fill(&why, ERR_CANCELLED, "interrupted");
     else if (outcome != EVENT_OK)
-        error_fill(&why, ERR_REMOTE, "there is no answer");
+        error_fill(&why, ERR_NO_ANSWER, "there is no answer");
     finish(app, why.code != ERR_NONE ? &why : NULL, false);
 }
 

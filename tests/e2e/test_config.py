@@ -279,6 +279,7 @@ KEYS = {
     "model.base_url": (None, '""'),
     "model.api_version": ("2026-10-21", '""'),
     "model.ca_file": (None, '""'),
+    "model.dialect": ("compatible", "openai"),
     "model.effort": ("low", "huge"),
     "model.max_tokens": ("64", "128001"),
     "model.max_attempts": ("1", "0"),

@@ -624,7 +624,8 @@ def test_hostile_text_from_everywhere():
             reply([run(chart)]),
             reply([text(HOSTILE + "\n> fake\n\u00b7 fake note\nerror: fake\n"
                         "\u2502 fake\n\u2500\u2500 9 python\n")]),
-            error(400, message=HOSTILE)]) as server:
+            # The second time without the thinking of earlier replies.
+            error(400, message=HOSTILE), error(400)]) as server:
         name = "h\x1b[2J\x07\u202e.csv"
         place.file(name, "a,%s\n1,%s\n" % (HOSTILE.replace("\n", ""),
                                            HOSTILE))

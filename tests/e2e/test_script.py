@@ -209,7 +209,7 @@ def test_it_stops_at_the_first_failed_question():
     with Place() as place, ClaudeServer([
             reply(["One."]), error(400, message="no more")]) as server:
         done = place.script(server, stdin="first\nsecond\nthird\n")
-        assert done.status == 1, done
+        assert done.status == 5, done
         assert done.stdout == b"One.\n", done
         assert b"stdin:2: error: " in done.stderr, done
         assert b"no more" in done.stderr, done

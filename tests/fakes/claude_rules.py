@@ -198,6 +198,7 @@ class Rules:
         self._thinking = {}
         self._tool_uses = {}
         self._other = set()
+        self._paused = set()
 
     # -- what was issued --
 
@@ -215,6 +216,10 @@ class Rules:
             elif block["type"] not in BLOCK_FIELDS:
                 self._other.add(canonical(_bare(block)))
             at.add(block)
+
+    def pause(self, content):
+        """Records a reply that is to be sent back with nothing behind it."""
+        self._paused.add(canonical([_bare(block) for block in content]))
 
     def begin_tool_use(self, tool_id):
         """Records a call whose reply may still be cut off."""
@@ -445,7 +450,10 @@ class Rules:
                      "an assistant message cannot be thinking" % where)
         need(messages[0]["role"] == "user",
              "messages.0: first message must use the user role")
-        need(messages[-1]["role"] != "assistant", "This model does not "
+        last = messages[-1]
+        need(last["role"] != "assistant" or
+             canonical([_bare(block) for block in _blocks(last["content"])])
+             in self._paused, "This model does not "
              "support assistant message prefill. The conversation must end "
              "with a user message.")
         self._check_system_messages(messages, model)

@@ -27,7 +27,8 @@ claude_script.py has the language of the script.
 Options: keys={"..."} accepted keys; models=(...) more model ids; rules= the
 Rules of an earlier server (a resumed session); tls=(cert, key); repeat=True
 starts the script again at its end; count_tokens=, list_models= an exchange
-or function instead of the built-in answer; KeyTrap() is a server that accepts
+or function instead of the built-in answer; cache= a Cache of claude_cache.py,
+which then makes the figures of the usage; KeyTrap() is a server that accepts
 anything and records the credentials that reached it.
 
 As a program:
@@ -84,9 +85,11 @@ class ClaudeServer:
     trap = False
 
     def __init__(self, script=(), keys=None, models=(), rules=None, tls=None,
-                 repeat=False, count_tokens=None, list_models=None):
+                 repeat=False, count_tokens=None, list_models=None,
+                 cache=None):
         self.rules = rules or Rules(models)
         self.keys = keys
+        self.cache = cache
         self.requests = []
         self.violations = []
         self.tls_errors = []
@@ -448,13 +451,16 @@ class ClaudeServer:
     def _reply(self, conn, request, request_id, exchange, checked):
         items = self._name_blocks(exchange)
         content = [item.final for item in items if isinstance(item, Block)]
+        own = exchange.usage
+        if self.cache is not None:
+            own = dict(self.cache.read(request.body), **own)
         message = {
             "id": exchange.id or "msg_fake%06d" % self._count(),
             "type": "message", "role": "assistant",
             "model": exchange.model or request.body["model"], "content": [],
             "stop_reason": None, "stop_sequence": None, "stop_details": None,
             "container": None, "diagnostics": None,
-            "usage": _usage(request.raw, exchange.usage, 1)}
+            "usage": _usage(request.raw, own, 1)}
         if checked.transformations:
             message["input_transformations"] = checked.transformations
         final = {"stop_reason": exchange.stop_reason,
@@ -462,8 +468,7 @@ class ClaudeServer:
                  "stop_details": exchange.stop_details, "container": None}
         size = len(json.dumps(content))
         delta = {"type": "message_delta", "delta": final,
-                 "usage": _usage(request.raw, exchange.usage, size // 4 + 1,
-                                 True)}
+                 "usage": _usage(request.raw, own, size // 4 + 1, True)}
         if exchange.lean:
             message = _without_nulls(message)
             delta = _without_nulls(delta)
@@ -475,6 +480,8 @@ class ClaudeServer:
 
         def issue():
             self.rules.issue(checked.prefix, request.body["model"], content)
+            if exchange.stop_reason == "pause_turn":
+                self.rules.pause(content)
 
         if not request.body.get("stream", False):
             message.update(final, content=content)

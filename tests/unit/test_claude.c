@@ -274,9 +274,9 @@ static const struct exchange_case exchange_cases[] = {
      "{\"status\":429,\"headers\":{\"x-should-retry\":\"true\"},\"body\":{"
      "\"error\":{\"details\":{\"error_code\":"
      "\"enforced_spend_limit_reached\"}}}}," REPLY,
-     "done rate_limit ", NULL, "spend limit"},
+     "done auth ", NULL, "spend limit"},
     {"a long wait", STATUS("429", HEADERS("\"retry-after\":\"61\"")) "," REPLY,
-     "done rate_limit ", NULL, "(429) and asks to wait 61 s"},
+     "done rate_limit ", NULL, "(429); it asks to wait 61 s"},
     {"cut before anything",
      "{\"events\":[],\"cut\":true,\"headers\":{" SOON "}}," REPLY,
      "retry 2 net hello) done - ", "[{\"type\":\"text\",\"text\":\"hello\"}]",
@@ -311,7 +311,15 @@ static const struct exchange_case exchange_cases[] = {
      "half ) done - ", "[{\"type\":\"text\",\"text\":\"half \"}]", ""},
     {"no stream",
      "{\"headers\":{\"content-type\":\"text/html; x\"},\"body\":\"<p>\"}",
-     "done protocol ", NULL, "something else"},
+     "done protocol ", NULL, "a web page"},
+    {"JSON that is no reply",
+     "{\"headers\":{\"content-type\":\"application/json\"},\"body\":{\"type\":"
+     "\"message\"}}",
+     "done protocol ", NULL, "something else than a stream"},
+    {"an error of another form with status 200",
+     "{\"headers\":{" SOON ",\"x-should-retry\":\"false\"},\"body\":{\"error\":"
+     "\"no such model\"}}",
+     "done remote ", NULL, "no such model"},
     {"an error with status 200",
      "{\"headers\":{" SOON "},\"body\":{\"type\":\"error\",\"error\":{\"type\":"
      "\"overloaded_error\"}}}," REPLY,

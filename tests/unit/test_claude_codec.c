@@ -19,6 +19,7 @@
 struct head_case {
     const char *name;
     struct claude_config config;
+    bool compatible;
     const char *expect; /* NULL: refused */
 };
 
@@ -33,32 +34,34 @@ static const struct head_case head_cases[] = {
       .effort = "medium",
       .system = "Be \"brief\".",
       .tools = "[{\"name\":\"t\"}]"},
-     "{\"model\":\"claude-opus-5-5\",\"max_tokens\":64000,\"stream\":true,"
+     false,
+     "{\"model\":\"claude-opus-5-5\",\"stream\":true,"
      "\"system\":[{\"type\":\"text\",\"text\":\"Be \\\"brief\\\".\"," MARK
      "}]," MARK "," ADAPTIVE ",\"output_config\":{\"effort\":\"medium\"},"
-     "\"tools\":[{\"name\":\"t\"}],\"messages\":["},
+     "\"tools\":[{\"name\":\"t\"}]"},
     {"least",
      {.model = "some-later-model", .max_tokens = 1},
-     "{\"model\":\"some-later-model\",\"max_tokens\":1,\"stream\":true," MARK
-     "," ADAPTIVE ",\"messages\":["},
+     false,
+     "{\"model\":\"some-later-model\",\"stream\":true," MARK "," ADAPTIVE},
     {"older model",
      {.model = "claude-haiku-4-5-20251001", .max_tokens = 9, .effort = "low"},
-     "{\"model\":\"claude-haiku-4-5-20251001\",\"max_tokens\":9,"
-     "\"stream\":true," MARK ",\"messages\":["},
+     false,
+     "{\"model\":\"claude-haiku-4-5-20251001\","
+     "\"stream\":true," MARK},
     {"compatible",
      {.model = "claude-opus-5-5",
       .max_tokens = 9,
       .effort = "low",
       .system = "S",
-      .tools = "[]",
-      .compatible = true},
-     "{\"model\":\"claude-opus-5-5\",\"max_tokens\":9,\"stream\":true,"
-     "\"system\":[{\"type\":\"text\",\"text\":\"S\"}],\"messages\":["},
-    {"no model", {.model = " ", .max_tokens = 9}, NULL},
-    {"no tokens", {.model = "m", .max_tokens = 0}, NULL},
-    {"effort", {.model = "m", .max_tokens = 9, .effort = "huge"}, NULL},
-    {"tools", {.model = "m", .max_tokens = 9, .tools = "{}"}, NULL},
-    {"no JSON", {.model = "m", .max_tokens = 9, .tools = "[{]"}, NULL},
+      .tools = "[]"},
+     true,
+     "{\"model\":\"claude-opus-5-5\",\"stream\":true,"
+     "\"system\":[{\"type\":\"text\",\"text\":\"S\"}]"},
+    {"no model", {.model = " ", .max_tokens = 9}, false, NULL},
+    {"no tokens", {.model = "m", .max_tokens = 0}, false, NULL},
+    {"effort", {.model = "m", .max_tokens = 9, .effort = "huge"}, false, NULL},
+    {"tools", {.model = "m", .max_tokens = 9, .tools = "{}"}, false, NULL},
+    {"no JSON", {.model = "m", .max_tokens = 9, .tools = "[{]"}, false, NULL},
 };
 
 static void
@@ -72,7 +75,7 @@ test_head_cases(void **state)
         int rc;
 
         sbuf_init(&sb, 65536);
-        rc = claude_codec_head(&sb, &c->config, &err);
+        rc = claude_codec_head(&sb, &c->config, c->compatible, &err);
         if (c->expect == NULL) {
             assert_int_equal(rc, -1);
             assert_int_equal(err.code, ERR_USAGE);
@@ -81,6 +84,20 @@ test_head_cases(void **state)
         }
         sbuf_fini(&sb);
     }
+}
+
+static void
+test_begin(void **state)
+{
+    struct sbuf sb;
+
+    (void)state;
+    sbuf_init(&sb, 100);
+    sbuf_add_str(&sb, "{\"a\":1");
+    claude_codec_begin(&sb, 64000);
+    assert_string_equal(sb.data,
+                        "{\"a\":1,\"max_tokens\":64000,\"messages\":[");
+    sbuf_fini(&sb);
 }
 
 struct model_case {
@@ -140,12 +157,26 @@ static const struct failure_case failure_cases[] = {
     {429,
      "{\"error\":{\"type\":\"rate_limit_error\",\"details\":{\"error_code\":"
      "\"enforced_spend_limit_reached\"}}}",
-     NULL, ERR_RATE_LIMIT, false,
-     "the spend limit of the account is reached (429)"},
+     NULL, ERR_AUTH, false,
+     "the spend limit of the account is reached; it can be raised in the "
+     "account's settings (429)"},
+    {429,
+     "{\"error\":{\"type\":\"rate_limit_error\",\"details\":{\"error_code\":"
+     "\"contract_spend_limit_reached\"}}}",
+     NULL, ERR_AUTH, false,
+     "the spend limit of the account is reached; it can be raised in the "
+     "account's settings (429)"},
+    {429,
+     "{\"error\":{\"type\":\"rate_limit_error\",\"details\":{\"error_code\":"
+     "\"ramp_limit_exceeded\"}}}",
+     NULL, ERR_RATE_LIMIT, true,
+     "the service limits how often it is asked (429)"},
     {429, "{\"error\":{\"details\":null}}", NULL, ERR_RATE_LIMIT, true,
      "the service limits how often it is asked (429)"},
     {401, ERROR_BODY("authentication_error", "invalid key"), NULL, ERR_AUTH,
-     false, "the service does not accept the key (401, request req_b)"},
+     false,
+     "the service does not accept the key; check model.api_key (401, request "
+     "req_b)"},
     {402, ERROR_BODY("billing_error", "no credit"), NULL, ERR_AUTH, false,
      "the service refused the request because of billing: no credit (402, "
      "request req_b)"},
@@ -156,9 +187,11 @@ static const struct failure_case failure_cases[] = {
      "the service refused the request: max_tokens:  too big (400, request "
      "req_b)"},
     {404, "[]", NULL, ERR_REMOTE, false,
-     "the service does not know the model or the address (404)"},
+     "the service does not know the model or the address (model.name, "
+     "model.base_url) (404)"},
     {413, "<html>too big</html>", NULL, ERR_TOO_LARGE, false,
-     "the conversation is too large for the service (413)"},
+     "the conversation is too large for the service; begin a new session "
+     "(413)"},
     {408, "", NULL, ERR_TIMEOUT, true, "the service waited too long (408)"},
     {409, "", NULL, ERR_REMOTE, true, "the service reports a conflict (409)"},
     {418, "", NULL, ERR_REMOTE, false, "the service refused the request (418)"},
@@ -175,6 +208,34 @@ static const struct failure_case failure_cases[] = {
      "the service refused the request: bad (request req_h)"},
     {0, ERROR_BODY("new_error", "?"), NULL, ERR_REMOTE, true,
      "the service has an internal problem (request req_b)"},
+    {500, "{\"error\":\"model requires more memory (12 GiB).\"}", NULL,
+     ERR_REMOTE, true,
+     "the service has an internal problem: model requires more memory (12 GiB) "
+     "(500)"},
+    {400, "{\"error\":{\"code\":400,\"message\":\"no tools\",\"type\":\"x\"}}",
+     NULL, ERR_REMOTE, false,
+     "the service refused the request: no tools (400)"},
+    {401, "{\"error\":{\"message\":\"Invalid API Key\",\"code\":401}}", NULL,
+     ERR_AUTH, false,
+     "the service does not accept the key; check model.api_key: Invalid API "
+     "Key (401)"},
+    {404, "{\"object\":\"error\",\"message\":\"no model m\",\"code\":404}",
+     NULL, ERR_REMOTE, false,
+     "the service does not know the model or the address (model.name, "
+     "model.base_url): no model m (404)"},
+    {422, "{\"detail\":\"thinking: extra\"}", NULL, ERR_REMOTE, false,
+     "the service refused the request: thinking: extra (422)"},
+    {422, "{\"detail\":[{\"loc\":[\"body\"]}]}", NULL, ERR_REMOTE, false,
+     "the service refused the request (422)"},
+    {0, ERROR_BODY("authentication_error", "gone"), NULL, ERR_AUTH, false,
+     "the service does not accept the key; check model.api_key (request "
+     "req_b)"},
+    {0, ERROR_BODY("rate_limit_error", "slow"), NULL, ERR_RATE_LIMIT, true,
+     "the service limits how often it is asked (request req_b)"},
+    {0, ERROR_BODY("timeout_error", "late"), NULL, ERR_TIMEOUT, true,
+     "the service took too long (request req_b)"},
+    {0, ERROR_BODY("permission_error", "no"), NULL, ERR_AUTH, false,
+     "the key does not permit this request: no (request req_b)"},
     {0, "Overloaded", NULL, ERR_REMOTE, true,
      "the service has an internal problem"},
 };
@@ -193,6 +254,42 @@ test_failure_cases(void **state)
             f.err.http_status != c->status ||
             strcmp(f.err.msg, c->expect_msg) != 0) {
             fail_msg("%d %s: %s", c->status, c->body, f.err.msg);
+        }
+    }
+}
+
+struct invalid_case {
+    int status;
+    const char *body;
+    bool expect;
+};
+
+/* Whether another form of the request might be taken. */
+static void
+test_failure_of_the_form(void **state)
+{
+    static const struct invalid_case cases[] = {
+        {400, ERROR_BODY("invalid_request_error", "signature"), true},
+        {400, "{\"error\":\"thinking is not supported\"}", true},
+        {422, "", true},
+        {400,
+         "{\"type\":\"error\",\"error\":{\"type\":\"invalid_request_error\","
+         "\"details\":{\"error_code\":\"organization_on_hold\"}}}",
+         false},
+        {400, ERROR_BODY("permission_error", "x"), false},
+        {404, ERROR_BODY("not_found_error", "x"), false},
+        {0, ERROR_BODY("invalid_request_error", "x"), false},
+        {500, "", false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < LEN(cases); i++) {
+        struct claude_failure f = {0};
+
+        claude_codec_failure(cases[i].status, cases[i].body,
+                             strlen(cases[i].body), NULL, &f);
+        if (f.is_invalid != cases[i].expect) {
+            fail_msg("%d %s", cases[i].status, cases[i].body);
         }
     }
 }
@@ -306,8 +403,10 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_head_cases),
+        cmocka_unit_test(test_begin),
         cmocka_unit_test(test_thinking_by_model),
         cmocka_unit_test(test_failure_cases),
+        cmocka_unit_test(test_failure_of_the_form),
         cmocka_unit_test(test_failure_long_message_is_cut_at_a_character),
         cmocka_unit_test(test_stop_names),
         cmocka_unit_test(test_raw_find_keeps_text),

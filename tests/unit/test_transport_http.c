@@ -61,11 +61,43 @@ test_transport_http_addresses(void **state)
     }
 }
 
+/* Who is held to the whole protocol. */
+static void
+test_transport_http_vendor(void **state)
+{
+    static const struct {
+        const char *url;
+        bool expect_foreign;
+    } cases[] = {
+        {NULL, false},
+        {"https://api.anthropic.com", false},
+        {"https://API.Anthropic.com:443/", false},
+        {"https://anthropic.com/x", false},
+        {"https://notanthropic.com", true},
+        {"https://api.anthropic.com.example", true},
+        {"https://example.org/anthropic.com", true},
+        {"https://m.com", true},
+        {"http://127.0.0.1:11434", true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < LEN(cases); i++) {
+        struct transport t = {0};
+        struct transport_http_config config = {.base_url = cases[i].url};
+
+        assert_int_equal(transport_http(NULL, &config, &t, NULL), 0);
+        if (t.is_foreign != cases[i].expect_foreign)
+            fail_msg("%s", cases[i].url);
+        transport_fini(&t);
+    }
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_transport_http_addresses),
+        cmocka_unit_test(test_transport_http_vendor),
     };
 
     return cmocka_run_group_tests_name("transport_http", tests, NULL, NULL);

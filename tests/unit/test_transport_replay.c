@@ -207,6 +207,10 @@ static const struct request_case request_cases[] = {
      false},
     {"blank text", "{}", USER(" "), false},
     {"assistant last", "{}", USER("q") "," CALLS("a", "b"), false},
+    {"a reply last that is named", "{\"roles\":[\"user\",\"assistant\"]}",
+     USER("q") ",{\"role\":\"assistant\",\"content\":[{\"type\":\"text\","
+               "\"text\":\"t\"}]}",
+     true},
     {"assistant first", "{}", CALLS("a", "b") "," USER("q"), false},
     {"unknown role", "{}", "{\"role\":\"robot\",\"content\":\"x\"}", false},
     {"nothing", "{}", "", false},

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "claude/history_internal.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/sbuf.h"
+#include "claude/claude_raw_internal.h"
+
+/* Both kinds are bound to what stood before them. */
+static const char *const thinking_types[] = {"\"thinking\"",
+                                             "\"redacted_thinking\""};
+
+static const char *
+skip_space(const char *p, const char *end)
+{
+    while (p < end && (*p == ' ' || *p == '\t' || *p == '\n' || *p == '\r')) {
+        p++;
+    }
+    return p;
+}
+
+/* Behind the object that begins at p; it has been parsed once. */
+static const char *
+find_end(const char *p, const char *end)
+{
+    struct claude_raw_iter it;
+    struct claude_raw_member m;
+    const char *last = p + 1;
+
+    claude_raw_begin(&it, p, (size_t)(end - p));
+    while (claude_raw_next(&it, &m)) {
+        last = m.value + m.value_len;
+    }
+    last = skip_space(last, end);
+    return last < end ? last + 1 : end;
+}
+
+static bool
+is_thinking(const char *block, size_t len)
+{
+    struct claude_raw_member m;
+
+    if (!claude_raw_find(block, len, "type", &m)) {
+        return false;
+    }
+    for (size_t i = 0; i < 2; i++) {
+        if (m.value_len == strlen(thinking_types[i]) &&
+            memcmp(m.value, thinking_types[i], m.value_len) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Adds the blocks of an array that are no thinking, each as it is; how many. */
+static size_t
+add_kept(struct sbuf *sb, const char *array, size_t len)
+{
+    const char *end = array + len;
+    const char *p = skip_space(array + 1, end);
+    size_t n = 0;
+
+    while (p < end && *p == '{') {
+        const char *behind = find_end(p, end);
+
+        if (!is_thinking(p, (size_t)(behind - p))) {
+            if (n > 0) {
+                sbuf_add_char(sb, ',');
+            }
+            sbuf_add(sb, p, (size_t)(behind - p));
+            n++;
+        }
+        p = skip_space(behind, end);
+        if (p < end && *p == ',') {
+            p = skip_space(p + 1, end);
+        }
+    }
+    return n;
+}
+
+/* A message that nothing is left of goes as a whole: the questions around it
+   may follow each other. */
+static void
+add_stripped(struct claude_history *copy, const struct message *m,
+             const char *text, size_t len)
+{
+    struct claude_raw_member content;
+    struct message kept = *m;
+    size_t start = copy->text.len;
+    bool found = claude_raw_find(text, len, "content", &content);
+
+    assert(found);
+    (void)found;
+    kept.start = start;
+    kept.has_thinking = false;
+    if (start > 0) {
+        sbuf_add_char(&copy->text, ',');
+    }
+    sbuf_add(&copy->text, text, (size_t)(content.value - text));
+    sbuf_add_char(&copy->text, '[');
+    kept.n_blocks = add_kept(&copy->text, content.value, content.value_len);
+    sbuf_add_str(&copy->text, "]}");
+    if (kept.n_blocks == 0) {
+        sbuf_truncate(&copy->text, start);
+        return;
+    }
+    copy->messages[copy->n_messages++] = kept;
+}
+
+static void
+add_as_it_is(struct claude_history *copy, const struct message *m,
+             const char *text, size_t len)
+{
+    struct message kept = *m;
+
+    kept.start = copy->text.len;
+    if (kept.start > 0) {
+        sbuf_add_char(&copy->text, ',');
+    }
+    sbuf_add(&copy->text, text, len);
+    copy->messages[copy->n_messages++] = kept;
+}
+
+bool
+claude_history_has_thinking(const struct claude_history *h)
+{
+    for (size_t i = 0; i < h->n_messages; i++) {
+        if (h->messages[i].has_thinking) {
+            return true;
+        }
+    }
+    return false;
+}
+
+struct claude_history *
+claude_history_strip(const struct claude_history *h)
+{
+    struct claude_history *copy = claude_history_new();
+
+    assert(h->n_open == 0);
+    copy->n_images = h->n_images;
+    copy->messages =
+        xreallocarray(NULL, h->n_messages + 1, sizeof(*copy->messages));
+    for (size_t i = 0; i < h->n_messages; i++) {
+        const struct message *m = &h->messages[i];
+        size_t from = m->start + (i > 0 ? 1 : 0);
+        size_t to =
+            i + 1 < h->n_messages ? h->messages[i + 1].start : h->text.len;
+
+        if (m->has_thinking) {
+            add_stripped(copy, m, h->text.data + from, to - from);
+        } else {
+            add_as_it_is(copy, m, h->text.data + from, to - from);
+        }
+    }
+    return copy;
+}
+
+void
+claude_history_replace(struct claude_history *h, struct claude_history *other)
+{
+    struct claude_history old = *h;
+
+    *h = *other;
+    *other = old;
+    claude_history_free(other);
+}

@@ -1,0 +1,249 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Servers of other vendors that speak a part of the protocol.
+
+Each imitates one: what it sends, with its gaps, and what it refuses."""
+
+import json
+import os
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+
+from program import KEY, Place, messages, results  # noqa: E402
+
+import tap  # noqa: E402
+from claude_server import (ClaudeServer, KeyTrap, reply,  # noqa: E402
+                           response, tool_use)
+
+FULL = {"thinking", "output_config", "cache_control"}
+
+
+class Other(KeyTrap):
+    """A server that takes anything; one answer for each request."""
+
+    def __init__(self, answers):
+        super().__init__()
+        self._answers = list(answers)
+
+    def _route(self, request):
+        request.body = json.loads(request.raw)
+        if not self._answers:
+            self._violation("a request too many")
+            return response(500, [b""]), None
+        answer = self._answers.pop(0)
+        return (answer(request) if callable(answer) else answer), None
+
+    def check(self):
+        super().check()
+        if self._answers:
+            raise AssertionError("%d answers left" % len(self._answers))
+
+
+def refuse(status, body, kind="application/json"):
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    # No request id and no organization: that is how the vendor is known.
+    return response(status, [data], {
+        "content-type": kind, "request-id": None,
+        "anthropic-organization-id": None})
+
+
+def stream(*events, named=True, end=b""):
+    data = b""
+    for event in events:
+        if named:
+            data += b"event: %s\n" % event["type"].encode()
+        data += b"data: " + json.dumps(event).encode() + b"\n\n"
+    return response(200, [data + end], {
+        "content-type": "text/event-stream", "request-id": None,
+        "anthropic-organization-id": None})
+
+
+def start(**message):
+    return {"type": "message_start", "message": dict({
+        "type": "message", "role": "assistant", "content": []}, **message)}
+
+
+def text(words, index=0):
+    return [{"type": "content_block_start", "index": index,
+             "content_block": {"type": "text", "text": ""}},
+            {"type": "content_block_delta", "index": index,
+             "delta": {"type": "text_delta", "text": words}},
+            {"type": "content_block_stop", "index": index}]
+
+
+def call(code, call_id, index=0):
+    return [{"type": "content_block_start", "index": index,
+             "content_block": {"type": "tool_use", "id": call_id,
+                               "name": "run_python", "input": {}}},
+            {"type": "content_block_delta", "index": index,
+             "delta": {"type": "input_json_delta",
+                       "partial_json": json.dumps({"code": code})}},
+            {"type": "content_block_stop", "index": index}]
+
+
+def end(reason, **more):
+    return dict({"type": "message_delta",
+                 "delta": {"stop_reason": reason}}, **more)
+
+
+STOP = {"type": "message_stop"}
+
+
+def ask(answers, config, question="how is it?"):
+    with Place() as place, Other(answers) as server:
+        place.config("model:\n" + "".join("  %s\n" % line
+                                          for line in config))
+        done = place.script(server, "-c", question)
+        assert KEY.encode() not in done.stdout + done.stderr, done
+        return done, server.requests
+
+
+def is_compatible(request):
+    return not FULL & set(request.body) and \
+        b"cache_control" not in request.raw and \
+        request.header("anthropic-beta") is None
+
+
+def is_full(request):
+    return request.body["thinking"]["type"] == "adaptive" and \
+        "cache_control" in request.body
+
+
+# ---- imitations -------------------------------------------------------------
+
+def conversation(first, second, config):
+    """A call, its answer, and a reply."""
+    done, requests = ask([first, second], config)
+    assert done.status == 0, done
+    assert done.stdout.endswith(b"It is 42.\n"), done
+    assert all(is_compatible(r) for r in requests), requests
+    (told, is_error), = results(requests[1])
+    assert "42" in told and not is_error, told
+    return requests
+
+
+@tap.timeout(60)
+def test_ollama():
+    """No usage to speak of, end_turn or tool_use, nothing behind it."""
+    conversation(
+        stream(start(id="msg_1", model="qwen3:8b",
+                     usage={"input_tokens": 10, "output_tokens": 0}),
+               *call("print(42)", "call_k2x9"),
+               end("tool_use", usage={"output_tokens": 3}), STOP),
+        stream(start(id="msg_2", model="qwen3:8b"), *text("It is 42."),
+               end("end_turn"), STOP), ["name: qwen3:8b"])
+
+
+@tap.timeout(60)
+def test_llama_cpp():
+    """Ids of its own, no event lines, end_turn with a call, no
+    message_stop."""
+    conversation(
+        stream(start(id="chatcmpl-Zx81", model="gpt-oss", usage=None),
+               *text("I look."), *call("print(42)", "call:0/a", 1),
+               end("end_turn", usage=None), named=False),
+        stream(start(id="chatcmpl-Zx82"), *text("It is 42."),
+               end("end_turn"), named=False, end=b"data: [DONE]\n\n"),
+        ["name: gpt-oss"])
+
+
+@tap.timeout(60)
+def test_vllm():
+    """Thinking without a signature, null wherever something may be."""
+    requests = conversation(
+        stream(start(id="chatcmpl-77", model=None, stop_reason=None,
+                     usage={"input_tokens": None, "output_tokens": None}),
+               {"type": "content_block_start", "index": 0,
+                "content_block": {"type": "thinking", "thinking": ""}},
+               {"type": "content_block_delta", "index": 0, "delta": {
+                   "type": "thinking_delta", "thinking": "Let me see."}},
+               {"type": "content_block_stop", "index": 0},
+               *call("print(42)", "chatcmpl-tool-5", 1),
+               end("tool_use", usage={"output_tokens": None}), STOP),
+        stream(start(id="chatcmpl-78"), *text("It is 42."), end("end_turn"),
+               STOP), ["name: some/model", "dialect: compatible"])
+    kinds = [block["type"] for block in messages(requests[1])[1][1]]
+    assert kinds == ["thinking", "tool_use"], kinds
+
+
+@tap.timeout(60)
+def test_a_call_that_was_cut_is_not_run():
+    broken = stream(start(), *call("print('half')", "t")[:2],
+                    end("max_tokens"), STOP)
+    done, requests = ask([broken], ["name: m"])
+    assert b"half" not in done.stdout and len(requests) == 1, done
+    early = stream(start(), *call("print('half')", "t")[:2])
+    done, requests = ask([early], ["name: m", "max_attempts: 1"])
+    assert done.status == 5, done
+    assert b"ended early" in done.stderr and len(requests) == 1, done
+
+
+# ---- refusals ---------------------------------------------------------------
+
+@tap.timeout(60)
+def test_errors_in_other_forms():
+    for status, body, words, expect in (
+            (500, {"error": "model requires more memory"},
+             b"model requires more memory", 5),
+            (404, {"error": "model 'm' not found, try pulling it first"},
+             b"try pulling it", 5),
+            (401, {"error": {"message": "Invalid API Key", "code": 401}},
+             b"Invalid API Key", 4),
+            (400, {"object": "error", "message": "too long", "code": 400},
+             b"too long", 5),
+            (422, {"detail": "unknown field"}, b"unknown field", 5),
+            (503, {"error": {"message": "Loading model", "code": 503}},
+             b"Loading model", 6),
+            (400, [1, 2], b"(400)", 5), (400, b"\xff\x00", b"(400)", 5)):
+        done, requests = ask([refuse(status, body)],
+                             ["name: m", "max_attempts: 1"])
+        assert done.status == expect, (body, done)
+        assert words in done.stderr and len(requests) == 1, (body, done)
+
+
+@tap.timeout(60)
+def test_a_server_that_knows_less_is_found_out():
+    fine = stream(start(), *text("It is 42."), end("end_turn"), STOP)
+    for status, body in ((400, {"error": "unknown field thinking"}),
+                         (422, {"detail": [{"loc": ["cache_control"]}]})):
+        done, requests = ask([refuse(status, body), fine],
+                             ["name: claude-local"])
+        assert done.status == 0 and done.stdout == b"It is 42.\n", done
+        assert is_full(requests[0]) and is_compatible(requests[1])
+        assert b"model.dialect" in done.stderr, done
+
+
+@tap.timeout(60)
+def test_a_server_that_refuses_both():
+    done, requests = ask([refuse(400, {"error": "no such model"}),
+                          refuse(400, {"error": "no tools"})],
+                         ["name: claude-local"])
+    assert done.status == 5 and len(requests) == 2, done
+    assert b"no such model" in done.stderr, done
+    assert b"no tools" not in done.stderr, done
+
+
+@tap.timeout(60)
+def test_the_dialect_that_is_named_is_kept_to():
+    no = refuse(400, {"error": "no"})
+    done, requests = ask([no], ["name: m", "dialect: anthropic"])
+    assert done.status == 5 and is_full(requests[0]), done
+    done, requests = ask([no], ["name: claude-x", "dialect: compatible"])
+    assert done.status == 5 and is_compatible(requests[0]), done
+
+
+@tap.timeout(60)
+def test_the_vendor_behind_a_gateway_is_held_to_the_protocol():
+    """Its answers carry a header that no other server sends."""
+    with Place() as place, ClaudeServer([
+            reply([tool_use("run_python", {"code": "print('no')"})],
+                  stop_reason="end_turn")]) as server:
+        done = place.script(server, "-c", "how is it?")
+        assert done.status == 1 and len(server.requests) == 1, done
+        assert is_full(server.requests[0])
+
+
+if __name__ == "__main__":
+    tap.main(globals())
