@@ -30,8 +30,11 @@
 #include "claude/claude.h"
 #include "claude/transport.h"
 #include "config/config.h"
+#include "config/models.h"
+#include "model/price.h"
 #include "model/sink.h"
 #include "net/http.h"
+#include "render/image.h"
 #include "sandbox/local.h"
 #include "sandbox/sandbox.h"
 #include "store/recorder.h"
@@ -51,6 +54,9 @@
 /* Everything that lives as long as the run; all owned. */
 struct program {
     struct config config;
+    struct price_table prices;
+    char *prompt;      /* the person's own system prompt; NULL: built in */
+    char *prompt_path; /* where it is */
     struct loop *loop;
     struct out *out;
     struct tty *tty;
@@ -273,6 +279,81 @@ build_headers(struct program *p)
         };
 }
 
+static struct price_rates
+make_rates(const int64_t *rates)
+{
+    return (struct price_rates){
+        .input = rates[CONFIG_RATE_INPUT],
+        .output = rates[CONFIG_RATE_OUTPUT],
+        .cache_write_5m = rates[CONFIG_RATE_WRITE_5M],
+        .cache_write_1h = rates[CONFIG_RATE_WRITE_1H],
+        .cache_read = rates[CONFIG_RATE_READ],
+    };
+}
+
+static int
+read_prices(struct program *p, struct error *err)
+{
+    struct config_models models = {0};
+    int rc = config_read_models(&models, err);
+
+    for (size_t i = 0; rc == 0 && i < models.n_models; i++) {
+        const struct config_model *m = &models.models[i];
+
+        price_table_set(&p->prices, &(struct price){
+                                        .model = m->name,
+                                        .date = m->date,
+                                        .rates = make_rates(m->rates),
+                                        .long_above_tokens = m->long_above,
+                                        .long_rates = make_rates(m->long_rates),
+                                        .context_tokens = m->context,
+                                        .max_output_tokens = m->max_output,
+                                    });
+    }
+    config_models_fini(&models);
+    return rc;
+}
+
+/* The price of the model; NULL when there is none, or nothing is paid. A budget
+   that cannot be kept is refused before anything is asked. */
+static int
+find_price(struct program *p, const struct price **price, struct error *err)
+{
+    const struct config *c = &p->config;
+    const char *key = c->budget_nanousd > 0 ? "model.budget_usd"
+                      : c->turn_nanousd > 0 ? "limits.turn_usd"
+                                            : NULL;
+
+    *price = NULL;
+    if (p->claude != NULL && claude_is_replay(p->claude))
+        return 0;
+    *price = price_find(&p->prices, c->model);
+    if (*price != NULL || key == NULL)
+        return 0;
+    return err_set(err, ERR_CONFIG,
+                   "%s: there is no price for the model %s, so no budget can "
+                   "be kept\nadd it to models.yaml beside config.yaml",
+                   key, c->model);
+}
+
+/* The person's own system prompt, if there is one. */
+static int
+read_prompt(struct program *p, struct error *err)
+{
+    AUTO_FREE char *dir = paths_config_dir();
+
+    if (dir == NULL || p->config.demo)
+        return 0;
+    p->prompt_path = paths_join(dir, "prompts/system.md");
+    return agent_read_prompt(p->prompt_path, &p->prompt, err);
+}
+
+static const char *
+system_prompt(const struct program *p)
+{
+    return p->prompt != NULL ? p->prompt : agent_system_prompt();
+}
+
 static int
 build_transport(struct program *p, struct error *err)
 {
@@ -345,7 +426,7 @@ build_claude(struct program *p, struct error *err)
                                .max_tokens = c->max_tokens,
                                .effort = c->effort,
                                .dialect = find_dialect(c->dialect),
-                               .system = agent_system_prompt(),
+                               .system = system_prompt(p),
                                .tools = agent_tools(),
                                .max_attempts = (int)c->max_attempts,
                            },
@@ -378,9 +459,39 @@ build_ui(struct program *p)
         view_warning(p->view, "charts will not be kept: %s", why.msg);
 }
 
-static void
-build_app(struct program *p)
+/* Charts are made as small as the service would make them. */
+#define MAX_CHART_PX 1568
+#define MAX_CHART_BYTES (4u << 20)
+
+static void *
+begin_shrink(void *ctx, const unsigned char *png, size_t len,
+             agent_shrunk_fn done, void *done_ctx, struct error *err)
 {
+    struct program *p = ctx;
+
+    return image_scale(p->loop, png, len,
+                       &(struct image_scale_options){
+                           .max_side_px = MAX_CHART_PX,
+                           .max_bytes = MAX_CHART_BYTES,
+                       },
+                       done, done_ctx, err);
+}
+
+static void
+cancel_shrink(void *ctx, void *handle)
+{
+    (void)ctx;
+    image_free(handle);
+}
+
+static int
+build_app(struct program *p, struct error *err)
+{
+    const struct config *c = &p->config;
+    const struct price *price = NULL;
+
+    if (find_price(p, &price, err) < 0)
+        return -1;
     p->app_config = (struct app_config){
         .loop = p->loop,
         .config = &p->config,
@@ -392,6 +503,7 @@ build_app(struct program *p)
         .chain = p->chain,
         .is_replay = p->claude != NULL && claude_is_replay(p->claude),
         .version = PACKAGE_VERSION,
+        .prompt_path = p->prompt != NULL ? p->prompt_path : NULL,
     };
     p->app = app_new(&p->app_config);
     p->agent = agent_new(&(struct agent_config){
@@ -399,12 +511,24 @@ build_app(struct program *p)
         .claude = p->claude,
         .sandbox = p->sandbox,
         .chain = p->chain,
-        .max_rounds = (int)p->config.rounds,
-        .cell_ms = p->config.cell_seconds * 1000,
+        .max_rounds = (int)c->rounds,
+        .cell_ms = c->cell_seconds * 1000,
+        .turn_ms = c->turn_seconds * 1000,
+        .result_bytes = (size_t)c->result_kb * 1000,
+        .result_rows = (size_t)c->result_rows,
+        .price = price,
+        .max_tokens = c->max_tokens,
+        .prompt_bytes = strlen(system_prompt(p)) + strlen(agent_tools()),
+        .budget_nanousd = price != NULL ? c->budget_nanousd : 0,
+        .turn_nanousd = price != NULL ? c->turn_nanousd : 0,
+        .shrink = str_eq(c->see_charts, "true") ? begin_shrink : NULL,
+        .shrink_cancel = cancel_shrink,
+        .shrink_ctx = p,
         .on_done = app_turn_done,
         .ctx = p->app,
     });
     app_set_agent(p->app, p->agent);
+    return 0;
 }
 
 /* The demonstration is about a file of the program's own. */
@@ -501,16 +625,17 @@ start_oneshot(struct program *p, struct error *err)
 static int
 start(struct program *p, bool unicode, struct error *err)
 {
-    if (add_demo_file(&p->config, err) < 0)
+    if (add_demo_file(&p->config, err) < 0 || read_prices(p, err) < 0 ||
+        read_prompt(p, err) < 0)
         return -1;
     p->loop = loop_new(err);
     if (p->loop == NULL || open_output(p, unicode, err) < 0)
         return -1;
     build_ui(p);
     build_sandbox(p);
-    if (build_claude(p, err) < 0 || watch_signals(p, err) < 0)
+    if (build_claude(p, err) < 0 || watch_signals(p, err) < 0 ||
+        build_app(p, err) < 0)
         return -1;
-    build_app(p);
     if (p->config.demo || !is_interactive(&p->config))
         return start_oneshot(p, err);
     return start_repl(p, err);
@@ -570,6 +695,9 @@ take_down(struct program *p)
         loop_signal_remove(p->signals[i]);
     loop_free(p->loop);
     config_fini(&p->config);
+    price_table_fini(&p->prices);
+    free(p->prompt);
+    free(p->prompt_path);
     log_close();
 }
 

@@ -33,6 +33,14 @@ WARN_UNUSED int str_to_int(const char *s, int64_t min, int64_t max,
                            int64_t *out, struct error *err);
 
 /*
+ * The whole of s as a decimal number without sign or exponent ("12", "0.50"),
+ * times 10 to the power of n_decimals, in [0, max] of that. Errors: ERR_DATA,
+ * naming s: no number, more decimals than that, above max.
+ */
+WARN_UNUSED int str_to_decimal(const char *s, int n_decimals, int64_t max,
+                               int64_t *out, struct error *err);
+
+/*
  * The candidate nearest to s by edit distance (transpositions count one), or
  * NULL when none is nearer than max(2, len / 3). Candidates are borrowed.
  */

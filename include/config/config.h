@@ -38,9 +38,15 @@ struct config {
     char *effort;  /* NULL: the model's own default */
     int64_t max_tokens;
     int64_t max_attempts;
+    int64_t budget_nanousd; /* of the session; 0: none */
+    char *see_charts;       /* "true" or "false" */
 
     /* limits. */
     int64_t rounds;
+    int64_t turn_seconds;
+    int64_t turn_nanousd; /* of one question; 0: none */
+    int64_t result_kb;
+    int64_t result_rows;
     int64_t cell_seconds;
     int64_t memory_mb;
     int64_t output_kb;
@@ -104,6 +110,13 @@ WARN_UNUSED int config_read_rest(struct config *c, struct error *err);
 
 /* The path of the user's configuration file; owned by the caller; or NULL. */
 char *config_default_path(void);
+
+/*
+ * The whole of text as an amount in US dollars, with at most nine decimals and
+ * above zero, in nano-dollars. Errors: ERR_USAGE, naming text.
+ */
+WARN_UNUSED int config_read_dollars(const char *text, int64_t *nanousd,
+                                    struct error *err);
 
 /* The options and keys, for --help. */
 void config_add_help(struct sbuf *sb);

@@ -33,7 +33,9 @@ enum event_kind {
     EVENT_STATUS, /* text: what is going on now, or why it waits until until_ms;
                      for the live line, not stored */
     EVENT_ERROR,  /* a cell failed: error_name, text (value), traceback, hint */
-    EVENT_DONE    /* scope, outcome, duration; err when it is a failed turn */
+    EVENT_DONE    /* scope, outcome, duration; err when it is a failed turn; at
+                     a limit text says what is kept, limit is the setting's
+                     name and hint the commands that go on */
 };
 
 enum event_stream { EVENT_STDOUT, EVENT_STDERR };
@@ -96,10 +98,15 @@ struct event {
     int64_t until_ms; /* EVENT_STATUS: as clock_now_ms; 0: no wait */
     int n_cells;      /* EVENT_DONE of a turn: how many it ran */
 
+    /* EVENT_DONE of a turn: what it cost, in nano-dollars; 0: not known. */
+    int64_t cost_nanousd;
+    bool cost_at_least; /* a reply broke off: it may have been more */
+
     const char *stop_reason;
     const char *error_name;
     const char *traceback;
     const char *hint;
+    const char *limit;
 
     const struct output *output;
     const struct event_file *file;

@@ -21,6 +21,7 @@ struct table_options {
     bool unicode;   /* else | - + and ... */
     bool sequences; /* columns are placed with CHA; names bold, NULL dim */
     bool colour;
+    bool all_rows; /* else the first and the last of a long table */
     const char
         *address; /* "2" or "2.1": of the cell, for the footer; or NULL */
 };

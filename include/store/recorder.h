@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * The first sink: keeps of every cell what can be asked for later (its code,
- * its error, what it showed) and writes charts and files into the session's
- * directory. A picture that cannot be written does not end the turn; it is
- * said where it would have been named.
+ * its error, what it printed and showed) and writes charts and files into the
+ * session's directory. A picture that cannot be written does not end the turn;
+ * it is said where it would have been named.
  */
 #ifndef STORE_RECORDER_H
 #define STORE_RECORDER_H
@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/cleanup.h"
+#include "base/sbuf.h"
 #include "model/event.h"
 
 struct recorder;
@@ -30,6 +31,19 @@ struct recorder_output {
     char *problem; /* owned; why it could not */
 };
 
+/* What a cell printed, or one output that it showed, in the order in which they
+   came. */
+struct recorder_piece {
+    bool is_output;           /* else bytes that were printed */
+    enum event_stream stream; /* of what was printed */
+    int index;                /* of the output */
+    struct sbuf text; /* bytes, or the text of the output; empty for tables and
+                         charts */
+};
+
+/* Printed output of all cells together that is kept. What is older goes. */
+#define RECORDER_MAX_BYTES ((size_t)64 << 20)
+
 struct recorder_cell {
     int number;
     char *code; /* owned */
@@ -40,6 +54,10 @@ struct recorder_cell {
     char *traceback;                 /* owned; untrusted */
     struct recorder_output *outputs; /* owned */
     size_t n_outputs;
+    struct recorder_piece *pieces; /* owned */
+    size_t n_pieces;
+    bool is_forgotten; /* the pieces had to make room for those of others */
+    bool is_cut;       /* there was more than is kept of all cells */
 };
 
 /* session: borrowed; NULL: nothing is written (and that is said). */

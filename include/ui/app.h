@@ -38,6 +38,8 @@ struct app_config {
     struct sink_chain *chain;
     bool is_replay;      /* the model's words were written in advance */
     const char *version; /* of the program */
+    const char
+        *prompt_path; /* the person's own system prompt; NULL: built in */
 };
 
 /*

@@ -11,6 +11,7 @@
 #define UI_VIEW_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct error;
@@ -66,6 +67,9 @@ void view_error(struct view *v, const struct error *err);
 /* Text of the program's own on the channel of answers, such as a listing. */
 void view_print(struct view *v, const char *text);
 
+/* A table that was rendered for this width, on the channel of answers. */
+void view_table(struct view *v, const char *text, size_t len);
+
 /* The report of a loaded file. */
 void view_load(struct view *v, const struct event_load *load);
 
@@ -77,6 +81,9 @@ void view_block(struct view *v, const char *text);
 
 /* What the model thought, on the channel of answers. */
 void view_thinking(struct view *v, const char *text);
+
+/* Bytes of a program as they came, all of them, on the channel of answers. */
+void view_full(struct view *v, const char *data, size_t len);
 
 /* What the person typed, for runs without a keyboard. */
 void view_question(struct view *v, const char *question);

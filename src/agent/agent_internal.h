@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The state of the agent, shared by the turn (agent.c) and the files that cells
- * leave behind (files.c).
+ * The state of the agent, shared by the turn (agent.c), requests and replies
+ * (replies.c), tool calls and their cells (calls.c), the files that cells
+ * leave behind (files.c), charts for the model (charts.c), limits (limits.c)
+ * and money (spending.c).
  */
 #ifndef AGENT_AGENT_INTERNAL_H
 #define AGENT_AGENT_INTERNAL_H
@@ -13,15 +15,29 @@
 #include "agent/agent.h"
 #include "agent/context_internal.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/sbuf.h"
 #include "model/event.h"
 #include "model/usage.h"
 #include "sandbox/sandbox.h"
 
+struct agent_limit;
 struct claude_call;
 struct claude_history;
+struct claude_image;
+struct claude_reply;
 struct claude_tool_call;
+struct claude_tool_result;
 struct loop_task;
+struct loop_timer;
+
+/* Why a turn is being ended from outside. */
+enum agent_stop {
+    AGENT_GO_ON,
+    AGENT_STOP_PERSON,
+    AGENT_STOP_TIME,
+    AGENT_STOP_BUDGET
+};
 
 enum agent_state { AGENT_IDLE, AGENT_ASKING, AGENT_RUNNING, AGENT_ENDING };
 
@@ -30,6 +46,8 @@ struct agent_answer {
     char *text; /* owned */
     size_t len;
     bool is_error;
+    struct claude_image *images; /* owned, their PNGs too */
+    size_t n_images;
 };
 
 /* A file that was there before the cell. */
@@ -46,14 +64,25 @@ struct agent_found {
     char *refused; /* owned; or NULL */
 };
 
+/* A call of this turn with its outcome, and in how many replies it came. */
+struct agent_repeat {
+    char hex[HASH_HEX_BYTES];
+    int n;
+    int round; /* the last of them */
+};
+
 struct agent {
     struct agent_config config;
     enum agent_state state;
-    bool cancelled;
+    enum agent_stop stop;
 
     struct claude_history *history; /* owned */
     struct claude_call *call;       /* borrowed: the request in progress */
     size_t mark;                    /* of the history, before the question */
+    char *question;                 /* owned; of the last turn */
+    bool is_going_on;               /* this turn asked no question of its own */
+    bool question_is_back;          /* it was taken out of the history */
+    bool can_go_on;                 /* the last turn stopped in the middle */
     struct sbuf told;               /* goes before the next question */
     struct sbuf told_sent;          /* went before this one */
 
@@ -63,8 +92,31 @@ struct agent {
     int n_replies; /* in the history */
     int n_nudges;
     int n_turn_cells;
-    struct usage usage;
+    int first_kept_cell; /* of those whose variables are there */
     const char *status;
+
+    /* Limits of the turn. */
+    struct loop_timer *turn_timer;
+    int64_t turn_left_ms;
+    int64_t tick_start_ms;
+    int64_t tick_ms;
+    struct agent_repeat *repeats; /* owned */
+    size_t n_repeats;
+
+    /* Money. */
+    struct agent_spent session;
+    struct agent_spent *turns; /* owned; the last one is this turn's */
+    size_t n_turns;
+    int64_t lost_nanousd; /* the most that broken off replies of the session may
+                             have cost beyond what is known */
+    int64_t turn_lost;    /* the same, of this turn */
+    int64_t known_tokens; /* of the history, as the service counted it, ... */
+    size_t known_len;     /* ... up to this byte */
+    int64_t image_bytes;  /* of the pictures behind it, as text, ... */
+    int64_t image_tokens; /* ... and as the service counts them */
+    size_t n_streamed;    /* bytes of the reply in progress */
+    int64_t asked_tokens; /* the longest reply that was asked for */
+    bool is_short;        /* the budget made the reply shorter */
 
     /* The reply whose calls are being run. */
     struct claude_tool_call *calls; /* owned */
@@ -80,6 +132,14 @@ struct agent {
     struct context context;
     struct sandbox_outcome outcome; /* its texts are owned */
 
+    /* Charts of the cell that the model will see. */
+    struct claude_image *charts; /* owned, their PNGs too */
+    size_t n_charts;
+    size_t at_chart;
+    size_t n_charts_left_out;
+    void *shrinking; /* the work in progress; NULL: none */
+    struct loop_task *charts_task;
+
     /* Files. */
     void (*after_list)(struct agent *a);
     struct agent_seen *seen; /* owned */
@@ -94,14 +154,108 @@ struct agent {
     struct error sink_err;
     struct error end_err;
     enum event_outcome end_outcome;
+    const char *end_key; /* the setting of the limit that was reached */
+    char *end_hint;      /* owned; commands that go on */
     struct loop_task *end_task;
 };
 
 void agent_emit(struct agent *a, struct event *ev);
+void agent_emit_text(struct agent *a, enum event_kind kind, const char *text,
+                     size_t len, bool end);
+void agent_emit_status(struct agent *a, const char *text);
 void agent_notice(struct agent *a, enum event_level level, const char *text);
+
+/* Ends the turn; err may be NULL. The history must be valid by now. */
+void agent_end_turn(struct agent *a, enum event_outcome outcome,
+                    const struct error *err);
+
+/* The same for a failure that leaves the history as it was before the request:
+   a question that was never answered is taken back, so that it can be asked
+   again. */
+void agent_fail_turn(struct agent *a, enum event_outcome outcome,
+                     const struct error *err);
+
+/* What a limit says when it ends a turn. */
+struct agent_limit {
+    const char *key;  /* its setting, or NULL */
+    const char *hint; /* commands that go on, or NULL */
+    const char *why;  /* what calls are answered that were not run */
+};
+
+/* Ends the turn at a limit: open calls are answered, text is what is said. */
+void agent_end_at_limit(struct agent *a, const struct agent_limit *limit,
+                        const char *text);
+
+/* Stops what is going on; the turn then ends through agent_end_stopped. */
+void agent_begin_stop(struct agent *a, enum agent_stop stop);
+void agent_end_stopped(struct agent *a);
+
+/* The wall clock of a turn. Time in which the program was stopped by Ctrl-Z is
+   not counted. */
+void agent_clock_start(struct agent *a);
+void agent_clock_stop(struct agent *a);
+
+/* Notes a call of this turn (name and code) with its outcome; in how many
+   replies the three came together by now. */
+int agent_count_repeat(struct agent *a, const char *name, const char *input,
+                       const char *outcome, size_t len);
+void agent_forget_repeats(struct agent *a);
+
+/* The same call ended in the same way for the third time. */
+void agent_end_repeating(struct agent *a);
+
+/* Counts what a reply used; at_least: it broke off. */
+void agent_spend(struct agent *a, const struct usage *usage, bool at_least);
+
+/* A reply broke off and is asked for again; nobody says what it cost. */
+void agent_spend_unknown(struct agent *a);
+
+/* The history is known to have so many tokens. */
+void agent_know_prompt(struct agent *a, const struct usage *usage);
+
+/* Results were added behind len bytes of the history: pictures have fewer
+   tokens than bytes. */
+void agent_know_images(struct agent *a,
+                       const struct claude_tool_result *results,
+                       size_t n_results, size_t len);
+
+/* Sets the longest reply that the budgets allow; false when they allow no
+   useful one. */
+bool agent_afford_reply(struct agent *a);
+
+/* Whether they allow the request in progress to be sent once more. */
+bool agent_affords_again(struct agent *a);
+void agent_end_at_budget(struct agent *a);
+
+/* Sends the history, which ends with a user message. */
+void agent_send_request(struct agent *a);
+
+/* Copies the tool calls of a reply. */
+void agent_take_calls(struct agent *a, const struct claude_reply *reply);
+void agent_free_calls(struct agent *a);
+
+/* Runs the next call of the reply, or sends all answers. */
+void agent_next_call(struct agent *a);
+
+/* Answers what is open with why it was not run, and ends the turn. */
+void agent_stop_calls(struct agent *a, enum event_outcome outcome,
+                      const char *why, const struct error *err);
 
 /* Continues after the cell and its files. */
 void agent_cell_over(struct agent *a);
+
+/* Keeps a chart of the cell, for the model. */
+void agent_keep_chart(struct agent *a, const struct output *o);
+
+/* Makes the charts small enough and gives them to the answer of the call, then
+   calls agent_cell_over. */
+void agent_send_charts(struct agent *a);
+
+/* False when there is nothing to stop; else agent_cell_over follows. */
+bool agent_stop_charts(struct agent *a);
+void agent_charts_fini(struct agent *a);
+void agent_free_images(struct claude_image *images, size_t n);
+int64_t agent_image_tokens(const struct claude_image *image);
 
 void agent_files_init(struct agent *a);
 void agent_files_fini(struct agent *a);
@@ -110,7 +264,7 @@ void agent_files_fini(struct agent *a);
 void agent_list_before(struct agent *a, void (*then)(struct agent *a));
 
 /* Finds what the cell left behind, copies it out and emits EVENT_FILE for each,
-   then calls agent_cell_over. */
+   then calls agent_send_charts. */
 void agent_collect_files(struct agent *a);
 
 /* Copies the outcome, since it is borrowed for the call only. */

@@ -16,79 +16,54 @@
 #include "model/table.h"
 #include "sandbox/sandbox.h"
 
-/* Kept of the raw output: enough for the bound after repair. */
-#define HEAD_BYTES 8000
-#define TAIL_BYTES 3600
-#define MAX_ENVELOPE_BYTES (64u << 10)
-#define MAX_CELL_BYTES 200
+#define MAX_VALUE_BYTES 200
+
+/* What a part's label takes at most. */
+#define LABEL_BYTES 120
 
 /* More than the rows and columns that a table brings can have: a row in which
    an append was left out would have its values in other columns. */
 #define MAX_TABLE_BYTES (8u << 20)
 
+static const char *const part_names[CONTEXT_N_PARTS] = {
+    [CONTEXT_STDOUT] = "stdout",
+    [CONTEXT_STDERR] = "stderr",
+    [CONTEXT_RESULT] = "result",
+    [CONTEXT_TABLES] = "tables",
+};
+
 void
-context_init(struct context *c)
+context_init(struct context *c, size_t max_bytes, size_t max_rows)
 {
     memset(c, 0, sizeof(*c));
-    sbuf_init(&c->head, HEAD_BYTES);
-    c->tail = xmalloc(TAIL_BYTES);
-    c->at_line_start = true;
+    c->max_bytes = max_bytes > 0 ? max_bytes : CONTEXT_MAX_BYTES;
+    c->max_rows = max_rows > 0 ? max_rows : CONTEXT_MAX_ROWS;
+    for (size_t i = 0; i < CONTEXT_N_PARTS; i++)
+        excerpt_init(&c->parts[i], c->max_bytes);
+    sbuf_init(&c->shown, c->max_bytes);
+    sbuf_init(&c->notes, c->max_bytes);
+    c->is_open = true;
 }
 
 void
 context_fini(struct context *c)
 {
-    sbuf_fini(&c->head);
-    free(c->tail);
+    if (!c->is_open)
+        return;
+    for (size_t i = 0; i < CONTEXT_N_PARTS; i++)
+        excerpt_fini(&c->parts[i]);
+    sbuf_fini(&c->shown);
+    sbuf_fini(&c->notes);
     memset(c, 0, sizeof(*c));
 }
 
 void
-context_add_bytes(struct context *c, const char *data, size_t len)
+context_add_bytes(struct context *c, enum event_stream stream, const char *data,
+                  size_t len)
 {
-    size_t room = HEAD_BYTES - c->head.len;
-    size_t n = len < room ? len : room;
-
-    if (len == 0)
-        return;
-    c->n_bytes += len;
-    c->at_line_start = data[len - 1] == '\n';
-    sbuf_add(&c->head, data, n);
-    data += n;
-    len -= n;
-    if (len > TAIL_BYTES) {
-        data += len - TAIL_BYTES;
-        len = TAIL_BYTES;
-    }
-    for (size_t i = 0; i < len; i++) {
-        c->tail[c->tail_at] = data[i];
-        c->tail_at = (c->tail_at + 1) % TAIL_BYTES;
-    }
-    c->tail_len += len;
-    if (c->tail_len > TAIL_BYTES)
-        c->tail_len = TAIL_BYTES;
-}
-
-static void
-add_str(struct context *c, const char *s)
-{
-    context_add_bytes(c, s, strlen(s));
-}
-
-static void
-start_line(struct context *c)
-{
-    if (!c->at_line_start)
-        add_str(c, "\n");
-}
-
-void
-context_add_note(struct context *c, const char *text)
-{
-    start_line(c);
-    add_str(c, "[");
-    add_str(c, text);
-    add_str(c, "]\n");
+    excerpt_add(
+        &c->parts[stream == EVENT_STDERR ? CONTEXT_STDERR : CONTEXT_STDOUT],
+        data, len);
 }
 
 /* A value on one line; tabs and line ends become spaces. */
@@ -96,7 +71,7 @@ static void
 add_value(struct sbuf *out, const char *text)
 {
     size_t len = strlen(text);
-    size_t n = utf8_floor(text, len, MAX_CELL_BYTES);
+    size_t n = utf8_floor(text, len, MAX_VALUE_BYTES);
     size_t at = out->len;
 
     sbuf_add(out, text, n);
@@ -153,7 +128,10 @@ context_add_table(const struct table *t, size_t max_rows, struct sbuf *out)
         n_head = max_rows - max_rows / 2;
         if (n_head > t->n_head)
             n_head = t->n_head;
-        n_tail = max_rows - n_head < t->n_tail ? max_rows - n_head : t->n_tail;
+        /* Without a tail of its own all rows are in the head. */
+        n_tail = max_rows - n_head;
+        if (t->n_tail > 0 && n_tail > t->n_tail)
+            n_tail = t->n_tail;
     }
     sbuf_addf(out,
               "table, %" PRId64 " rows x %" PRId64 " columns, "
@@ -174,12 +152,32 @@ context_add_table(const struct table *t, size_t max_rows, struct sbuf *out)
                   t->n_cols_total - t->n_cols_left_out, t->n_cols_total);
 }
 
+/* ---- what was shown -------------------------------------------------------
+ */
+
+void
+context_add_note(struct context *c, const char *text)
+{
+    AUTO_SBUF struct sbuf sb = {0};
+    size_t len = strlen(text);
+
+    sbuf_init(&sb, len * 3);
+    utf8_add_repaired(&sb, text, len);
+    for (size_t i = 0; i < sb.len; i++) {
+        if (sb.data[i] == '\n' || sb.data[i] == '\r')
+            sb.data[i] = ' ';
+    }
+    sbuf_add_char(&sb, '\n');
+    /* As a whole, or not at all. */
+    sbuf_add(&c->notes, sb.data, sb.len);
+}
+
 static void
 add_picture(struct context *c, const struct output *o)
 {
     AUTO_SBUF struct sbuf sb = {0};
 
-    sbuf_init(&sb, MAX_CELL_BYTES * 4);
+    sbuf_init(&sb, MAX_VALUE_BYTES * 4);
     sbuf_addf(&sb, "chart shown to the user, %d x %d pixels", o->width_px,
               o->height_px);
     if (!str_blank(o->title)) {
@@ -190,26 +188,51 @@ add_picture(struct context *c, const struct output *o)
         sbuf_add_str(&sb, ", ");
         add_value(&sb, o->what);
     }
-    context_add_note(c, sb.data);
+    sbuf_add_char(&sb, '\n');
+    sbuf_add(&c->shown, sb.data, sb.len);
 }
 
 void
 context_add_output(struct context *c, const struct output *o)
 {
-    start_line(c);
     if (o->png != NULL) {
         add_picture(c, o);
     } else if (o->table != NULL) {
         AUTO_SBUF struct sbuf sb = {0};
 
         sbuf_init(&sb, MAX_TABLE_BYTES);
-        context_add_table(o->table, CONTEXT_MAX_ROWS, &sb);
-        context_add_bytes(c, sb.data, sb.len);
+        context_add_table(o->table, c->max_rows, &sb);
+        excerpt_start_line(&c->parts[CONTEXT_TABLES]);
+        excerpt_add(&c->parts[CONTEXT_TABLES], sb.data, sb.len);
     } else if (o->text != NULL) {
-        context_add_bytes(c, o->text, o->text_len);
-        start_line(c);
+        excerpt_start_line(&c->parts[CONTEXT_RESULT]);
+        excerpt_add(&c->parts[CONTEXT_RESULT], o->text, o->text_len);
     }
 }
+
+void
+context_add_file(struct context *c, const struct event_file *file)
+{
+    AUTO_SBUF struct sbuf name = {0};
+    AUTO_SBUF struct sbuf sb = {0};
+    size_t len = strlen(file->name);
+
+    sbuf_init(&name, len * 3);
+    utf8_add_repaired(&name, file->name, len);
+    sbuf_init(&sb, MAX_VALUE_BYTES * 4);
+    sbuf_add_str(&sb, "file ");
+    add_value(&sb, name.data);
+    sbuf_add_str(&sb, ", ");
+    str_add_bytes(&sb, file->size_bytes);
+    if (file->refused != NULL)
+        sbuf_addf(&sb, ", not given to the user: %s\n", file->refused);
+    else
+        sbuf_add_str(&sb, ", given to the user\n");
+    sbuf_add(&c->shown, sb.data, sb.len);
+}
+
+/* ---- the result -----------------------------------------------------------
+ */
 
 /* How the cell ended, in one line, and what that means for the variables. */
 static void
@@ -217,154 +240,180 @@ add_status(const struct sandbox_outcome *o, struct sbuf *out)
 {
     sbuf_addf(out, "[status: %s, ", event_outcome_name(o->outcome));
     str_add_duration(out, o->duration_ms);
+    if (o->reason != NULL) {
+        sbuf_add_str(out, "; ");
+        sbuf_add(out, o->reason, utf8_floor(o->reason, strlen(o->reason), 400));
+    }
+    if (o->output_dropped_bytes > 0) {
+        sbuf_add_str(out, "; ");
+        str_add_grouped(out, o->output_dropped_bytes);
+        sbuf_add_str(out, " bytes of output were dropped");
+    }
     sbuf_add_str(out, "]\n");
-    if (o->reason != NULL)
-        sbuf_addf(out, "[%s]\n", o->reason);
-    if (o->output_dropped_bytes > 0)
-        sbuf_addf(out, "[%" PRId64 " bytes of output were dropped]\n",
-                  o->output_dropped_bytes);
 }
 
 static void
-add_error(const struct sandbox_outcome *o, struct sbuf *out)
+add_error(const struct sandbox_outcome *o, size_t max, struct sbuf *out)
 {
     if (o->error_name == NULL)
         return;
+    sbuf_add_str(out, "[error]\n");
     if (!str_blank(o->traceback)) {
+        struct excerpt e;
         size_t len = strlen(o->traceback);
-        size_t n = utf8_floor(o->traceback, len, HEAD_BYTES / 2);
+        size_t at = 0;
 
-        utf8_add_repaired(out, o->traceback, n);
-        if (n < len)
-            sbuf_addf(out, "...[%zu of %zu bytes shown]", n, len);
-        sbuf_add_char(out, '\n');
+        excerpt_init(&e, max);
+        excerpt_add(&e, o->traceback, len);
+        if (excerpt_len(&e) > max) {
+            sbuf_truncate(out, 0);
+            sbuf_add_str(out, "[error, beginning and end of ");
+            str_add_grouped(out, (int64_t)len);
+            sbuf_add_str(out, " bytes]\n");
+        }
+        at = out->len;
+        (void)excerpt_write(&e, max, out);
+        excerpt_fini(&e);
+        if (out->len > at && out->data[out->len - 1] != '\n')
+            sbuf_add_char(out, '\n');
     } else {
         sbuf_addf(out, "%s: ", o->error_name);
         add_value(out, o->error_value != NULL ? o->error_value : "");
         sbuf_add_char(out, '\n');
     }
     if (o->hint != NULL) {
-        sbuf_add_char(out, '[');
         add_value(out, o->hint);
-        sbuf_add_str(out, "]\n");
+        sbuf_add_char(out, '\n');
     }
 }
 
-/* Adds the beginning of raw output, repaired and without NUL, at most max bytes
-   of text. Returns how many raw bytes that were. */
-static size_t
-add_beginning(struct sbuf *out, const char *data, size_t len, size_t max)
+/* Lines of ours, as many as fit, and how many do not. */
+static void
+add_lines(const char *label, const struct sbuf *lines, size_t max,
+          struct sbuf *out)
 {
-    size_t start = out->len;
-    size_t at = 0;
+    size_t n = 0;
+    size_t n_left = 0;
 
-    while (at < len) {
-        uint32_t cp = 0;
-        bool ok = true;
-        size_t n = utf8_decode(data + at, len - at, &cp, &ok);
-        char text[UTF8_MAX_BYTES];
-        size_t n_text = utf8_encode(cp == 0 ? ' ' : cp, text);
+    if (lines->len == 0)
+        return;
+    sbuf_addf(out, "[%s]\n", label);
+    while (n < lines->len) {
+        const char *line = lines->data + n;
+        size_t len = strcspn(line, "\n") + 1;
 
-        if (out->len - start + n_text > max)
+        if (n + len > max)
             break;
-        sbuf_add(out, text, n_text);
-        at += n;
+        n += len;
     }
-    return at;
+    sbuf_add(out, lines->data, n);
+    for (size_t i = n; i < lines->len; i++)
+        n_left += lines->data[i] == '\n';
+    if (n_left > 0 || !sbuf_ok(lines))
+        sbuf_add_str(out, "... and more\n");
 }
 
-/* Where the end of raw output begins that has at most max bytes of text: at a
-   line if one begins near, and never within a character. */
-static size_t
-find_end(const char *data, size_t len, size_t max)
+/* Shares out the room: a part that needs less than its share gets what it
+   needs, and the others share what is left. */
+static void
+share_room(const size_t *needs, size_t room, size_t *shares)
 {
-    size_t at = len > max ? len - max : 0;
-    const char *line = NULL;
+    bool done[CONTEXT_N_PARTS] = {false};
+    size_t n_open = 0;
+    bool changed = true;
 
-    for (;;) {
-        AUTO_SBUF struct sbuf text = {0};
-
-        /* Not within a character; but garbage may be nothing else. */
-        for (int i = 0; i < UTF8_MAX_BYTES - 1 && at > 0 && at < len &&
-                        ((unsigned char)data[at] & 0xC0) == 0x80;
-             i++)
-            at++;
-        sbuf_init(&text, (len - at) * UTF8_MAX_BYTES);
-        add_beginning(&text, data + at, len - at, SIZE_MAX);
-        if (text.len <= max)
-            break;
-        /* A broken byte takes three as text. */
-        at += (text.len - max + 2) / 3;
+    for (size_t i = 0; i < CONTEXT_N_PARTS; i++) {
+        shares[i] = 0;
+        done[i] = needs[i] == 0;
+        n_open += !done[i];
     }
-    if (at > 0 && at < len && data[at - 1] != '\n')
-        line = memchr(data + at, '\n', len - at < 200 ? len - at : 200);
-    return line != NULL && line + 1 < data + len ? (size_t)(line + 1 - data)
-                                                 : at;
+    while (n_open > 0 && changed) {
+        size_t fair = room / n_open;
+
+        changed = false;
+        for (size_t i = 0; i < CONTEXT_N_PARTS; i++) {
+            if (done[i] || needs[i] > fair)
+                continue;
+            shares[i] = needs[i];
+            room -= needs[i];
+            done[i] = true;
+            n_open--;
+            changed = true;
+            break;
+        }
+    }
+    for (size_t i = 0; i < CONTEXT_N_PARTS; i++) {
+        if (!done[i])
+            shares[i] = room / n_open;
+    }
 }
 
 static void
-add_printed(const struct context *c, size_t max, struct sbuf *out)
+add_part(const struct excerpt *e, const char *name, size_t max,
+         struct sbuf *out)
 {
-    char kept[HEAD_BYTES + TAIL_BYTES];
-    size_t n_kept = c->head.len + c->tail_len;
-    size_t start = (c->tail_at + TAIL_BYTES - c->tail_len) % TAIL_BYTES;
-    size_t n_first = 0; /* raw bytes shown of the beginning */
-    size_t at = 0;      /* where the end that is shown begins */
-    size_t n_shown = 0;
+    AUTO_SBUF struct sbuf text = {0};
+    uint64_t n_shown = 0;
 
-    if (c->n_bytes == 0) {
-        sbuf_add_str(out, "(no output)\n");
+    if (e->n_bytes == 0)
+        return;
+    sbuf_addf(out, "[%s, ", name);
+    if (excerpt_is_binary(e)) {
+        sbuf_add_str(out, "binary output, ");
+        str_add_grouped(out, (int64_t)e->n_bytes);
+        sbuf_add_str(out, " bytes, not shown]\n");
         return;
     }
-    memcpy(kept, c->head.data, c->head.len);
-    for (size_t i = 0; i < c->tail_len; i++)
-        kept[c->head.len + i] = c->tail[(start + i) % TAIL_BYTES];
-    if (n_kept == c->n_bytes && find_end(kept, n_kept, max) == 0) {
-        add_beginning(out, kept, n_kept, max);
-        return;
+    sbuf_init(&text, max + EXCERPT_MARK_BYTES);
+    n_shown = excerpt_write(e, max, &text);
+    if (n_shown < e->n_bytes) {
+        str_add_grouped(out, (int64_t)n_shown);
+        sbuf_add_str(out, " of ");
     }
-    if (n_kept == c->n_bytes) {
-        n_first = add_beginning(out, kept, n_kept, max - max / 3);
-        at = n_first;
-    } else {
-        /* What was kept begins and ends anywhere, also within a character. */
-        n_first = add_beginning(out, kept,
-                                c->head.len - utf8_pending(kept, c->head.len),
-                                max - max / 3);
-        at = c->head.len;
-        while (at < n_kept && at < c->head.len + UTF8_MAX_BYTES - 1 &&
-               ((unsigned char)kept[at] & 0xC0) == 0x80)
-            at++;
-    }
-    at += find_end(kept + at, n_kept - at, max / 3);
-    n_shown = n_first + n_kept - at;
-    sbuf_add_str(out, "\n[... the middle is left out ...]\n");
-    add_beginning(out, kept + at, n_kept - at, SIZE_MAX);
+    str_add_grouped(out, (int64_t)e->n_bytes);
+    sbuf_add_str(out, n_shown < e->n_bytes
+                          ? " bytes shown, beginning and end; to see more, "
+                            "print less at a time]\n"
+                      : e->n_bytes == 1 ? " byte]\n"
+                                        : " bytes]\n");
+    sbuf_add(out, text.data, text.len);
     if (out->data[out->len - 1] != '\n')
         sbuf_add_char(out, '\n');
-    sbuf_addf(out,
-              "[%zu of %" PRIu64 " bytes of output shown, beginning and end; "
-              "to see more, print less at a time]",
-              n_shown, c->n_bytes);
 }
 
 void
 context_add_result(const struct context *c, const struct sandbox_outcome *o,
                    struct sbuf *out)
 {
+    AUTO_SBUF struct sbuf after = {0};
     AUTO_SBUF struct sbuf error = {0};
-    AUTO_SBUF struct sbuf status = {0};
+    size_t needs[CONTEXT_N_PARTS] = {0};
+    size_t shares[CONTEXT_N_PARTS] = {0};
+    size_t start = out->len;
     size_t used = 0;
+    bool is_empty = true;
 
-    sbuf_init(&status, MAX_ENVELOPE_BYTES);
-    sbuf_init(&error, MAX_ENVELOPE_BYTES);
-    add_status(o, &status);
-    add_error(o, &error);
-    used = status.len + error.len + 200;
-    sbuf_add(out, status.data, status.len);
-    add_printed(c, used < CONTEXT_MAX_BYTES ? CONTEXT_MAX_BYTES - used : 1000,
-                out);
-    if (out->len > 0 && out->data[out->len - 1] != '\n')
-        sbuf_add_char(out, '\n');
-    sbuf_add(out, error.data, error.len);
+    sbuf_init(&after, c->max_bytes);
+    sbuf_init(&error, c->max_bytes);
+    add_status(o, out);
+    add_lines("charts and files", &c->shown, c->max_bytes / 8, &after);
+    add_error(o, c->max_bytes / 3, &error);
+    sbuf_add(&after, error.data, error.len);
+    add_lines("note", &c->notes, c->max_bytes / 8, &after);
+    used = out->len - start + after.len;
+    is_empty = after.len == 0;
+    for (size_t i = 0; i < CONTEXT_N_PARTS; i++) {
+        if (c->parts[i].n_bytes == 0)
+            continue;
+        is_empty = false;
+        used += LABEL_BYTES + EXCERPT_MARK_BYTES;
+        needs[i] =
+            excerpt_is_binary(&c->parts[i]) ? 0 : excerpt_len(&c->parts[i]);
+    }
+    share_room(needs, used < c->max_bytes ? c->max_bytes - used : 0, shares);
+    for (size_t i = 0; i < CONTEXT_N_PARTS; i++)
+        add_part(&c->parts[i], part_names[i], shares[i], out);
+    sbuf_add(out, after.data, after.len);
+    if (is_empty)
+        sbuf_add_str(out, "(no output)\n");
 }

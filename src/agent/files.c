@@ -133,6 +133,7 @@ emit_file(struct agent *a, const struct agent_found *f, int fd)
         .refused = f->refused,
     };
 
+    context_add_file(&a->context, &file);
     agent_emit(
         a, &(struct event){.kind = EVENT_FILE, .cell = a->cell, .file = &file});
 }
@@ -167,9 +168,10 @@ finish_files(struct agent *a)
             xasprintf("%" PRIu64 " more new files were left in the sandbox", n);
 
         agent_notice(a, EVENT_INFO, text);
+        context_add_note(&a->context, text);
     }
     free_found(a);
-    agent_cell_over(a);
+    agent_send_charts(a);
 }
 
 /* Copies the next new file into memory, or ends. */

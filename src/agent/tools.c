@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "agent/agent.h"
-#include "agent/prompt_internal.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/json.h"
@@ -35,12 +34,6 @@ const char *
 agent_tools(void)
 {
     return TOOLS;
-}
-
-const char *
-agent_system_prompt(void)
-{
-    return (const char *)prompt_system_md;
 }
 
 /* Tells what arrived instead of an object, as the service's guide does. */

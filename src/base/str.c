@@ -109,6 +109,62 @@ str_to_int(const char *s, int64_t min, int64_t max, int64_t *out,
                    s && *s ? s : "nothing", min, max);
 }
 
+/* Adds a digit; false when value would pass max. */
+static bool
+push_digit(int64_t *value, int digit, int64_t max)
+{
+    if (*value > (max - digit) / 10) {
+        return false;
+    }
+    *value = *value * 10 + digit;
+    return true;
+}
+
+int
+str_to_decimal(const char *s, int n_decimals, int64_t max, int64_t *out,
+               struct error *err)
+{
+    int64_t value = 0;
+    int64_t one = 1;
+    int n_digits = 0;
+    int n_behind = -1; /* digits behind the point; -1: none came yet */
+    const char *p = s != NULL ? s : "";
+
+    for (; *p != '\0'; p++) {
+        if (*p == '.' && n_behind < 0 && n_digits > 0) {
+            n_behind = 0;
+        } else if (*p >= '0' && *p <= '9' && n_behind < n_decimals &&
+                   push_digit(&value, *p - '0', max)) {
+            n_digits++;
+            n_behind += n_behind >= 0;
+        } else {
+            break;
+        }
+    }
+    if (n_behind == 0) {
+        n_digits = 0; /* a point with nothing behind it */
+    }
+    for (int i = n_behind > 0 ? n_behind : 0; i < n_decimals && *p == '\0';
+         i++) {
+        if (!push_digit(&value, 0, max)) {
+            break;
+        }
+        n_behind = i + 1;
+    }
+    if (*p == '\0' && n_digits > 0 &&
+        (n_behind == n_decimals || n_decimals == 0)) {
+        *out = value;
+        return 0;
+    }
+    for (int i = 0; i < n_decimals; i++) {
+        one *= 10;
+    }
+    return err_set(err, ERR_DATA,
+                   "%s is no number from 0 to %" PRId64
+                   " with at most %d decimals",
+                   s && *s ? s : "nothing", max / one, n_decimals);
+}
+
 static size_t
 min3(size_t a, size_t b, size_t c)
 {

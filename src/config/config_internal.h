@@ -14,7 +14,13 @@
 struct config;
 struct error;
 
-enum config_type { CONFIG_TEXT, CONFIG_INTEGER, CONFIG_SECRET, CONFIG_FLAG };
+enum config_type {
+    CONFIG_TEXT,
+    CONFIG_INTEGER,
+    CONFIG_DOLLARS, /* the field is in nano-dollars */
+    CONFIG_SECRET,
+    CONFIG_FLAG
+};
 
 struct config_key {
     const char *name; /* "section.key" */
@@ -72,5 +78,27 @@ const struct config_key *config_find_key(const char *name);
 WARN_UNUSED int config_read_yaml(struct config *c, const char *where,
                                  const char *text, size_t len,
                                  struct error *err);
+
+/* One scalar of a YAML text: the names that lead to it, from the outermost, and
+   where it stands, from 1. All borrowed for the call. */
+struct config_scalar {
+    const char *const *names;
+    size_t n_names;
+    const char *value; /* "" when it was left out */
+    size_t line;
+    size_t column;
+};
+
+#define CONFIG_MAX_NAMES 4u
+
+/*
+ * Reads a YAML text of mappings within mappings, at most CONFIG_MAX_NAMES deep,
+ * and calls fn for each scalar, in order; an error of fn ends it and gets line
+ * and column. where: path, for messages. Errors: ERR_CONFIG.
+ */
+WARN_UNUSED int config_each_scalar(
+    const char *where, const char *text, size_t len,
+    int (*fn)(void *ctx, const struct config_scalar *s, struct error *err),
+    void *ctx, struct error *err);
 
 #endif

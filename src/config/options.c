@@ -16,6 +16,9 @@
 #include "base/str.h"
 #include "config/config.h"
 
+/* The largest budget. */
+#define MAX_DOLLARS 1000000
+
 #define FIELD(f) offsetof(struct config, f)
 
 const struct config_key config_keys[] = {
@@ -86,34 +89,53 @@ config_check_address(const char *name, const char *text, struct error *err)
 }
 
 int
+config_read_dollars(const char *text, int64_t *nanousd, struct error *err)
+{
+    int64_t value = 0;
+
+    if (str_to_decimal(text, 9, MAX_DOLLARS * INT64_C(1000000000), &value,
+                       NULL) < 0 ||
+        value == 0)
+        return err_set(err, ERR_USAGE,
+                       "'%s' is no amount in dollars above 0 and up to %d, "
+                       "such as 0.50",
+                       text, MAX_DOLLARS);
+    *nanousd = value;
+    return 0;
+}
+
+static int
+assign_text(char **p, const struct config_key *key, const char *text,
+            struct error *err)
+{
+    if (str_blank(text))
+        return err_set(err, ERR_CONFIG, "%s: the value is empty", key->name);
+    if (key->offset == FIELD(base_url) &&
+        config_check_address(key->name, text, err) < 0)
+        return -1;
+    if (key->values[0] != '\0' && !is_one_of(text, key->values) &&
+        config_looks_secret(text))
+        return err_set(err, ERR_CONFIG,
+                       "%s: the value, not repeated since it may be a secret, "
+                       "is not one of %s",
+                       key->name, key->values);
+    if (key->values[0] != '\0' && !is_one_of(text, key->values))
+        return err_set(err, ERR_CONFIG, "%s: '%s' is not one of %s", key->name,
+                       text, key->values);
+    free(*p);
+    *p = xstrdup(text);
+    return 0;
+}
+
+int
 config_assign(struct config *c, const struct config_key *key, const char *text,
               struct error *err)
 {
     void *field = (char *)c + key->offset;
 
     switch (key->type) {
-    case CONFIG_TEXT: {
-        char **p = field;
-
-        if (str_blank(text))
-            return err_set(err, ERR_CONFIG, "%s: the value is empty",
-                           key->name);
-        if (key->offset == FIELD(base_url) &&
-            config_check_address(key->name, text, err) < 0)
-            return -1;
-        if (key->values[0] != '\0' && !is_one_of(text, key->values) &&
-            config_looks_secret(text))
-            return err_set(err, ERR_CONFIG,
-                           "%s: the value, not repeated since it may be a "
-                           "secret, is not one of %s",
-                           key->name, key->values);
-        if (key->values[0] != '\0' && !is_one_of(text, key->values))
-            return err_set(err, ERR_CONFIG, "%s: '%s' is not one of %s",
-                           key->name, text, key->values);
-        free(*p);
-        *p = xstrdup(text);
-        return 0;
-    }
+    case CONFIG_TEXT:
+        return assign_text(field, key, text, err);
     case CONFIG_INTEGER:
         if (config_looks_secret(text))
             return err_set(err, ERR_CONFIG,
@@ -121,6 +143,18 @@ config_assign(struct config *c, const struct config_key *key, const char *text,
                            "secret, is no number",
                            key->name);
         if (str_to_int(text, key->min, key->max, field, err) < 0) {
+            if (err != NULL)
+                err->code = ERR_CONFIG;
+            return err_wrap(err, "%s", key->name);
+        }
+        return 0;
+    case CONFIG_DOLLARS:
+        if (config_looks_secret(text))
+            return err_set(err, ERR_CONFIG,
+                           "%s: the value, not repeated since it may be a "
+                           "secret, is no amount",
+                           key->name);
+        if (config_read_dollars(text, field, err) < 0) {
             if (err != NULL)
                 err->code = ERR_CONFIG;
             return err_wrap(err, "%s", key->name);

@@ -270,3 +270,123 @@ config_read_yaml(struct config *c, const char *where, const char *text,
     yaml_parser_delete(&parser);
     return rc;
 }
+
+/* ---- any file of mappings -------------------------------------------------
+ */
+
+/* Aliases can make few bytes many scalars. */
+#define MAX_SCALARS 20000
+
+struct walk {
+    const char *where;
+    yaml_document_t doc;
+    const char *names[CONFIG_MAX_NAMES];
+    size_t n_scalars;
+    int (*fn)(void *ctx, const struct config_scalar *s, struct error *err);
+    void *ctx;
+};
+
+static int
+fail_walk(const struct walk *w, const yaml_node_t *node, struct error *err)
+{
+    if (err != NULL)
+        err->code = ERR_CONFIG;
+    return err_wrap(err, "%s:%zu:%zu", w->where,
+                    node != NULL ? node->start_mark.line + 1 : 1,
+                    node != NULL ? node->start_mark.column + 1 : 1);
+}
+
+/* Gives the value of names[0 .. n_names - 1] to the caller's function. */
+static int
+give_scalar(struct walk *w, size_t n_names, const yaml_node_t *node,
+            struct error *err)
+{
+    const char *text = scalar_text(node);
+
+    if (text == NULL || ++w->n_scalars > MAX_SCALARS) {
+        error_fill(err, ERR_CONFIG, "%s: expected one value",
+                   w->names[n_names - 1]);
+        return fail_walk(w, node, err);
+    }
+    if (w->fn(w->ctx,
+              &(struct config_scalar){.names = w->names,
+                                      .n_names = n_names,
+                                      .value = text,
+                                      .line = node->start_mark.line + 1,
+                                      .column = node->start_mark.column + 1},
+              err) < 0)
+        return fail_walk(w, node, err);
+    return 0;
+}
+
+static int
+walk_node(struct walk *w, size_t n_names, const yaml_node_t *node,
+          struct error *err)
+{
+    const yaml_node_pair_t *pair = NULL;
+
+    if (node == NULL || node->type == YAML_SCALAR_NODE)
+        return give_scalar(w, n_names, node, err);
+    if (node->type != YAML_MAPPING_NODE || n_names == CONFIG_MAX_NAMES) {
+        error_fill(err, ERR_CONFIG, "%s: expected one value",
+                   w->names[n_names - 1]);
+        return fail_walk(w, node, err);
+    }
+    pair = node->data.mapping.pairs.start;
+    for (; pair < node->data.mapping.pairs.top; pair++) {
+        const yaml_node_t *key = yaml_document_get_node(&w->doc, pair->key);
+
+        w->names[n_names] = scalar_text(key);
+        if (w->names[n_names] == NULL) {
+            error_fill(err, ERR_CONFIG, "expected a name before ':'");
+            return fail_walk(w, key, err);
+        }
+        if (walk_node(w, n_names + 1,
+                      yaml_document_get_node(&w->doc, pair->value), err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int
+walk_root(struct walk *w, struct error *err)
+{
+    const yaml_node_t *root = yaml_document_get_root_node(&w->doc);
+
+    if (root == NULL || is_empty(root))
+        return 0;
+    if (root->type != YAML_MAPPING_NODE) {
+        error_fill(err, ERR_CONFIG, "expected names with ':' behind them");
+        return fail_walk(w, root, err);
+    }
+    return walk_node(w, 0, root, err);
+}
+
+int
+config_each_scalar(const char *where, const char *text, size_t len,
+                   int (*fn)(void *ctx, const struct config_scalar *s,
+                             struct error *err),
+                   void *ctx, struct error *err)
+{
+    struct walk w = {.where = where, .fn = fn, .ctx = ctx};
+    const struct reader r = {.where = where};
+    yaml_parser_t parser;
+    int rc = -1;
+
+    if (!yaml_parser_initialize(&parser))
+        return err_set(err, ERR_INTERNAL, "the YAML parser did not start");
+    yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);
+    if (!yaml_parser_load(&parser, &w.doc)) {
+        error_fill(err, ERR_CONFIG, "%s:%zu:%zu: %s", where,
+                   parser.problem_mark.line + 1, parser.problem_mark.column + 1,
+                   parser.problem != NULL ? parser.problem : "not YAML");
+        yaml_parser_delete(&parser);
+        return -1;
+    }
+    rc = walk_root(&w, err);
+    yaml_document_delete(&w.doc);
+    if (rc == 0)
+        rc = refuse_more(&r, &parser, err);
+    yaml_parser_delete(&parser);
+    return rc;
+}

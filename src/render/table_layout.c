@@ -106,7 +106,10 @@ choose_rows(struct layout *l)
     size_t n_first = t->n_head;
     size_t n_last = t->n_tail;
 
-    if (n_all > MAX_ALL_ROWS || t->n_rows_total > MAX_ALL_ROWS) {
+    if (l->options->all_rows) {
+        n_first = n_all;
+        n_last = 0;
+    } else if (n_all > MAX_ALL_ROWS || t->n_rows_total > MAX_ALL_ROWS) {
         n_first = t->n_head < HEAD_ROWS ? t->n_head : HEAD_ROWS;
         n_last = n_all - n_first < TAIL_ROWS ? n_all - n_first : TAIL_ROWS;
         /* Rows of the head that stand before the gap are no last rows. */
@@ -657,9 +660,14 @@ add_footer(struct layout *l)
         add_count(l, &line, n_columns, n_all_columns, "column");
     if (line.len == 0)
         return;
+    sbuf_addf(&between, " %s ", l->glyphs->dot);
+    if (n_rows < n_all_rows && l->options->address != NULL) {
+        sbuf_addf(&part, ":full %s", l->options->address);
+        add_part(l, &line, between.data, part.data);
+        sbuf_clear(&part);
+    }
     if (left_out && l->options->address != NULL) {
         sbuf_addf(&part, ":save %s", l->options->address);
-        sbuf_addf(&between, " %s ", l->glyphs->dot);
         add_part(l, &line, between.data, part.data);
     }
     add_styled(l, STYLE_DIM, line.data, line.len);

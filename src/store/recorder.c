@@ -24,6 +24,7 @@ struct recorder {
     struct session *session;     /* borrowed; or NULL */
     struct recorder_cell *cells; /* owned */
     size_t n_cells;
+    size_t n_bytes;     /* of all pieces */
     char *file_path;    /* owned */
     char *file_problem; /* owned */
     struct sbuf thinking;
@@ -43,8 +44,19 @@ recorder_new(struct session *session)
 }
 
 static void
+free_pieces(struct recorder_cell *c)
+{
+    for (size_t i = 0; i < c->n_pieces; i++)
+        sbuf_fini(&c->pieces[i].text);
+    free(c->pieces);
+    c->pieces = NULL;
+    c->n_pieces = 0;
+}
+
+static void
 cell_fini(struct recorder_cell *c)
 {
+    free_pieces(c);
     for (size_t i = 0; i < c->n_outputs; i++) {
         free(c->outputs[i].path);
         free(c->outputs[i].problem);
@@ -91,6 +103,85 @@ take_code(struct recorder *r, const struct event *ev)
         .number = ev->cell,
         .code = xstrndup(ev->text, ev->len),
     };
+}
+
+/* ---- what was printed -----------------------------------------------------
+ */
+
+static void
+forget(struct recorder *r, struct recorder_cell *c)
+{
+    for (size_t i = 0; i < c->n_pieces; i++)
+        r->n_bytes -= c->pieces[i].text.len;
+    free_pieces(c);
+    c->is_forgotten = true;
+}
+
+/* Makes room for len bytes of c at the cost of older cells. */
+static bool
+make_room(struct recorder *r, const struct recorder_cell *c, size_t len)
+{
+    for (size_t i = 0; i < r->n_cells && r->n_bytes + len > RECORDER_MAX_BYTES;
+         i++) {
+        if (&r->cells[i] != c && r->cells[i].n_pieces > 0)
+            forget(r, &r->cells[i]);
+    }
+    return r->n_bytes + len <= RECORDER_MAX_BYTES;
+}
+
+static struct recorder_piece *
+add_piece(struct recorder_cell *c)
+{
+    struct recorder_piece *p = NULL;
+
+    c->pieces = xreallocarray(c->pieces, c->n_pieces + 1, sizeof(*c->pieces));
+    p = &c->pieces[c->n_pieces++];
+    memset(p, 0, sizeof(*p));
+    sbuf_init(&p->text, RECORDER_MAX_BYTES);
+    return p;
+}
+
+static void
+add_text(struct recorder *r, struct recorder_cell *c, struct recorder_piece *p,
+         const char *text, size_t len)
+{
+    if (c->is_cut || !make_room(r, c, len)) {
+        c->is_cut = true;
+        return;
+    }
+    sbuf_add(&p->text, text, len);
+    r->n_bytes += len;
+}
+
+static void
+take_printed(struct recorder *r, const struct event *ev)
+{
+    struct recorder_cell *c = find_cell(r, ev->cell);
+    struct recorder_piece *p = NULL;
+
+    if (c == NULL || c->is_forgotten)
+        return;
+    if (c->n_pieces > 0)
+        p = &c->pieces[c->n_pieces - 1];
+    if (p == NULL || p->is_output || p->stream != ev->stream) {
+        p = add_piece(c);
+        p->stream = ev->stream;
+    }
+    add_text(r, c, p, ev->text, ev->len);
+}
+
+static void
+take_shown(struct recorder *r, struct recorder_cell *c, const struct output *o)
+{
+    struct recorder_piece *p = NULL;
+
+    if (c->is_forgotten)
+        return;
+    p = add_piece(c);
+    p->is_output = true;
+    p->index = o->index;
+    if (o->png == NULL && o->table == NULL && o->text != NULL)
+        add_text(r, c, p, o->text, o->text_len);
 }
 
 /* A name out of untrusted text: letters, digits, ".", "_", "-" and nothing
@@ -159,6 +250,7 @@ take_result(struct recorder *r, const struct event *ev)
     };
     if (out->kind == RECORDER_CHART)
         save_chart(r, ev, out);
+    take_shown(r, c, ev->output);
 }
 
 static void
@@ -237,6 +329,9 @@ recorder_put(void *sink, const struct event *ev, struct error *err)
     case EVENT_CODE:
         take_code(r, ev);
         break;
+    case EVENT_OUTPUT:
+        take_printed(r, ev);
+        break;
     case EVENT_RESULT:
         take_result(r, ev);
         break;
@@ -261,7 +356,6 @@ recorder_put(void *sink, const struct event *ev, struct error *err)
         break;
     case EVENT_REPLY:
     case EVENT_TEXT:
-    case EVENT_OUTPUT:
     case EVENT_LOAD:
     case EVENT_USAGE:
     case EVENT_NOTICE:

@@ -211,6 +211,15 @@ ask(struct app *app, const char *question)
         finish_with_error(app, &err);
 }
 
+int
+app_begin_retry(struct app *app, struct error *err)
+{
+    if (agent_retry(app->agent, err) < 0)
+        return -1;
+    app->state = APP_ASKING;
+    return 0;
+}
+
 /* ---- commands -------------------------------------------------------------
  */
 
@@ -298,6 +307,7 @@ app_new(const struct app_config *config)
 
     app->config = *config;
     app->save.file.fd = -1;
+    app->full.fd = -1;
     sandbox_on_progress(config->sandbox, on_progress, app);
     return app;
 }
@@ -314,7 +324,8 @@ app_free(struct app *app)
     }
     free(app->files);
     io_new_close(&app->save.file);
-    free(app->save.name);
+    close_fd(&app->full.fd);
+    free(app->fetch.name);
     free(app);
 }
 
@@ -386,6 +397,9 @@ app_greet(struct app *app)
                   "Claude gets column names, ranges, frequent values, what "
                   "cells print %s :help",
                   dot);
+    if (app->config.prompt_path != NULL)
+        view_note(app->config.view, "the system prompt is yours: %s",
+                  app->config.prompt_path);
 }
 
 int

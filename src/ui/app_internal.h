@@ -27,12 +27,29 @@ struct app_file {
     uint64_t size_bytes;
 };
 
+/* A whole table on its way out of the interpreter. */
+struct app_fetch {
+    int fd; /* borrowed */
+    off_t max_bytes;
+    const char *doing; /* "saving" ... */
+    const char *what;  /* ... and "saved", for messages */
+    char *name;        /* owned; inside the workspace */
+    struct error err;
+    struct sandbox_op *op; /* borrowed: what can be cancelled */
+    void (*done)(struct app *app, const struct error *err);
+};
+
 /* ":save" of a table, while it runs. */
 struct app_save {
     struct io_new file; /* where it goes */
-    char *name;         /* owned; inside the workspace */
-    struct error err;
-    struct sandbox_op *op; /* borrowed: what can be cancelled */
+};
+
+/* ":full", while it runs. */
+struct app_full {
+    int cell;
+    int only;  /* the output that was asked for; -1: all */
+    size_t at; /* the piece that comes next */
+    int fd;    /* owned; a table */
 };
 
 enum app_state { APP_IDLE, APP_COMMAND, APP_LOADING, APP_ASKING };
@@ -52,11 +69,16 @@ struct app {
 
     struct app_file *files; /* owned */
     size_t n_files;
+    struct app_fetch fetch;
     struct app_save save;
+    struct app_full full;
 };
 
 /* Begins to load; ends through app_finish. */
 WARN_UNUSED int app_begin_load(struct app *app, const char *path,
                                const char *variable, struct error *err);
+
+/* Begins the last question anew; ends as a question does. */
+WARN_UNUSED int app_begin_retry(struct app *app, struct error *err);
 
 #endif

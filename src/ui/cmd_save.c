@@ -16,16 +16,14 @@
 #include "base/paths.h"
 #include "base/sbuf.h"
 #include "base/str.h"
-#include "config/config.h"
-#include "sandbox/sandbox.h"
 #include "store/recorder.h"
 #include "term/sanitize.h"
 #include "ui/app_internal.h"
 #include "ui/cmd_cell_internal.h"
 #include "ui/commands_internal.h"
+#include "ui/fetch_table_internal.h"
 #include "ui/view.h"
 
-#define MAX_CODE_BYTES 4096
 #define MAX_NAME_BYTES (64u << 10)
 #define MAX_CHART_BYTES (64 << 20)
 #define MAX_TABLE_BYTES ((off_t)16 << 30)
@@ -102,139 +100,18 @@ save_chart(struct app *app, const struct recorder_output *out,
  */
 
 static void
-end_save(struct app *app)
+end_save(struct app *app, const struct error *problem)
 {
-    struct app_save *save = &app->save;
-    struct error err = save->err;
-    bool failed = err.code != ERR_NONE || io_new_keep(&save->file, &err) < 0;
+    struct io_new *file = &app->save.file;
+    struct error err = {0};
 
     view_status(app->config.view, NULL);
-    if (!failed)
-        tell_saved(app, save->file.path, save->file.fd);
-    io_new_close(&save->file);
-    free(save->name);
-    save->name = NULL;
-    memset(&save->err, 0, sizeof(save->err));
-    command_done(app, failed ? &err : NULL);
-}
-
-static void
-on_nothing_bytes(void *ctx, enum event_stream stream, const char *data,
-                 size_t len)
-{
-    (void)ctx;
-    (void)stream;
-    (void)data;
-    (void)len;
-}
-
-static void
-on_nothing_output(void *ctx, const struct output *out)
-{
-    (void)ctx;
-    (void)out;
-}
-
-static void
-on_nothing_note(void *ctx, const char *kind, const char *text)
-{
-    (void)ctx;
-    (void)kind;
-    (void)text;
-}
-
-/* Runs code silently; done is called at its end. */
-static struct sandbox_op *
-run_silently(struct app *app, const char *code,
-             void (*done)(void *ctx, enum sandbox_end end,
-                          const struct sandbox_outcome *outcome,
-                          const struct error *err))
-{
-    struct sandbox_cell_handlers on = {
-        .on_bytes = on_nothing_bytes,
-        .on_output = on_nothing_output,
-        .on_note = on_nothing_note,
-        .on_done = done,
-    };
-
-    return sandbox_run_cell(
-        app->config.sandbox,
-        &(struct sandbox_cell){
-            .code = code,
-            .code_len = strlen(code),
-            .timeout_ms = app->config.config->cell_seconds * 1000,
-            .silent = true,
-        },
-        &on, app);
-}
-
-static void
-on_removed(void *ctx, enum sandbox_end end,
-           const struct sandbox_outcome *outcome, const struct error *err)
-{
-    struct app *app = ctx;
-
-    (void)end;
-    (void)outcome;
-    (void)err;
-    end_save(app);
-}
-
-/* The copy inside is not wanted any more, whether it is whole or not: the next
-   cell would be said to have left it. This part is not cancelled. Code that
-   runs for the program says "from" itself, since cells may have given every
-   other name another meaning. */
-static void
-remove_copy(struct app *app)
-{
-    AUTO_SBUF struct sbuf code = {0};
-
-    sbuf_init(&code, MAX_CODE_BYTES);
-    sbuf_addf(&code,
-              "from os import unlink as _sandpiper\n"
-              "try:\n    _sandpiper('/workspace/%s')\n"
-              "finally:\n    del _sandpiper\n",
-              app->save.name);
-    (void)run_silently(app, code.data, on_removed);
-}
-
-static void
-on_fetched(void *ctx, enum sandbox_end end, const struct error *err)
-{
-    struct app *app = ctx;
-
-    (void)end;
-    app->save.op = NULL;
-    if (err != NULL)
-        app->save.err = *err;
-    remove_copy(app);
-}
-
-static void
-on_written(void *ctx, enum sandbox_end end,
-           const struct sandbox_outcome *outcome, const struct error *err)
-{
-    struct app *app = ctx;
-    struct app_save *save = &app->save;
-
-    (void)end;
-    save->op = NULL;
-    if (err != NULL) {
-        save->err = *err;
-    } else if (outcome->outcome == EVENT_INTERRUPTED) {
-        error_fill(&save->err, ERR_CANCELLED, "saving was stopped");
-    } else if (outcome->outcome != EVENT_OK) {
-        error_fill(&save->err, ERR_DATA, "the table cannot be saved: %s",
-                   outcome->error_value != NULL ? outcome->error_value
-                   : outcome->reason != NULL    ? outcome->reason
-                                                : "the interpreter is new");
-    }
-    if (save->err.code != ERR_NONE) {
-        remove_copy(app);
-        return;
-    }
-    save->op = sandbox_get(app->config.sandbox, save->name, save->file.fd, 0,
-                           MAX_TABLE_BYTES, on_fetched, app);
+    if (problem != NULL)
+        err = *problem;
+    else if (io_new_keep(file, &err) == 0)
+        tell_saved(app, file->path, file->fd);
+    io_new_close(file);
+    command_done(app, err.code != ERR_NONE ? &err : NULL);
 }
 
 static enum command_result
@@ -242,7 +119,6 @@ save_table(struct app *app, int cell, int index, const char *wanted,
            struct error *err)
 {
     struct app_save *save = &app->save;
-    AUTO_SBUF struct sbuf code = {0};
     AUTO_FREE char *name = NULL;
     AUTO_FREE char *path = NULL;
 
@@ -253,23 +129,10 @@ save_table(struct app *app, int cell, int index, const char *wanted,
         io_new_close(&save->file);
         return CMD_ERROR;
     }
-    save->name = xasprintf("sandpiper-save-%d.%d.csv", cell, index);
-    sbuf_init(&code, MAX_CODE_BYTES);
-    sbuf_addf(&code,
-              "from sandpiper import save_table as _sandpiper\n"
-              "try:\n    _sandpiper(%d, %d, '/workspace/%s')\n"
-              "finally:\n    del _sandpiper\n",
-              cell, index, save->name);
     view_status(app->config.view, "saving");
-    save->op = run_silently(app, code.data, on_written);
+    fetch_table(app, cell, index, save->file.fd, MAX_TABLE_BYTES, "saving",
+                "saved", end_save);
     return CMD_WAIT;
-}
-
-static void
-cancel_save(struct app *app)
-{
-    if (app->save.op != NULL)
-        sandbox_cancel(app->save.op);
 }
 
 /* ---- the command ----------------------------------------------------------
@@ -327,5 +190,5 @@ const struct command cmd_save = {
     .max_words = 2,
     .completion = COMPLETE_PATH,
     .run = run_save,
-    .cancel = cancel_save,
+    .cancel = fetch_table_cancel,
 };

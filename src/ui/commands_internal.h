@@ -10,9 +10,13 @@
 extern const struct command cmd_load;
 extern const struct command cmd_files;
 extern const struct command cmd_code;
+extern const struct command cmd_full;
 extern const struct command cmd_save;
 extern const struct command cmd_trace;
 extern const struct command cmd_thinking;
+extern const struct command cmd_cost;
+extern const struct command cmd_budget;
+extern const struct command cmd_retry;
 extern const struct command cmd_help;
 extern const struct command cmd_quit;
 

@@ -20,6 +20,7 @@
 #include "base/utf8.h"
 #include "model/event.h"
 #include "model/output.h"
+#include "model/price.h"
 #include "model/sink.h"
 #include "model/table.h"
 #include "render/table_layout.h"
@@ -374,6 +375,38 @@ add_closing(const struct view *v, const struct event *ev, struct sbuf *sb)
         str_add_duration(&time, ev->duration_ms);
         add_closing_part(v, sb, time.data);
     }
+    if (ev->cost_nanousd > 0) {
+        AUTO_SBUF struct sbuf cost = {0};
+
+        sbuf_init(&cost, 64);
+        if (ev->cost_at_least)
+            sbuf_add_str(&cost, "at least ");
+        price_add_cost(&cost, ev->cost_nanousd);
+        add_closing_part(v, sb, cost.data);
+    }
+}
+
+/* What is kept, and how to go on: sentences and commands that ";" separates. */
+static void
+tell_limit(struct view *v, const struct event *ev)
+{
+    AUTO_SBUF struct sbuf sb = {0};
+
+    own_line(v, STYLE_WARNING, v->where, "warning: ", ev->err->msg);
+    sbuf_init(&sb, VIEW_LINE_BYTES);
+    for (size_t i = 0; i < ev->len; i++) {
+        if (ev->text[i] == ';')
+            sbuf_addf(&sb, " %s", view_dot(v));
+        else if (ev->text[i] == '-')
+            sbuf_add_str(&sb, view_dash(v));
+        else
+            sbuf_add_char(&sb, ev->text[i]);
+    }
+    if (v->config.no_commands && ev->limit != NULL)
+        add_closing_part(v, &sb, ev->limit);
+    else if (!v->config.no_commands && ev->hint != NULL)
+        add_closing_part(v, &sb, ev->hint);
+    view_note_text(v, sb.data);
 }
 
 static void
@@ -384,6 +417,10 @@ end_turn(struct view *v, const struct event *ev)
     view_status(v, NULL);
     view_drop_thinking(v, ev);
     view_end_lines(v);
+    if (ev->err != NULL && ev->outcome == EVENT_LIMIT) {
+        tell_limit(v, ev);
+        return;
+    }
     if (ev->err != NULL) {
         view_error(v, ev->err);
         view_offer_retry(v, ev->err);

@@ -59,6 +59,20 @@ view_block(struct view *v, const char *text)
     out_text_end(v->config.out, &s);
 }
 
+void
+view_full(struct view *v, const char *data, size_t len)
+{
+    struct out_stream s = {.context = SANITIZE_PROGRAM,
+                           .channel = view_main(v),
+                           .margin = view_margin(v),
+                           .max_columns = SIZE_MAX,
+                           .wrap = true};
+
+    view_speak(v, view_main(v), VOICE_PROGRAM);
+    out_text(v->config.out, &s, data, len);
+    out_text_end(v->config.out, &s);
+}
+
 static void
 open_program(struct view *v, struct view_program *p)
 {
@@ -117,6 +131,7 @@ view_show_program(struct view *v, const struct event *ev)
 
     if (!p->open)
         open_program(v, p);
+    p->cell = ev->cell;
     view_end_program_line(v, other);
     if (p->n_lines < VIEW_HEAD_LINES) {
         n = find_line_end(ev->text, ev->len, VIEW_HEAD_LINES - p->n_lines,
@@ -159,7 +174,11 @@ show_tail(struct view *v, struct view_program *p)
 
         sbuf_init(&sb, VIEW_LINE_BYTES);
         str_add_grouped(&sb, (int64_t)(n_left > 0 ? n_left : 1));
-        view_note(v, "%s lines of output are left out here", sb.data);
+        if (v->config.no_commands)
+            view_note(v, "%s lines of output are left out here", sb.data);
+        else
+            view_note(v, "%s lines of output are left out here %s :full %d",
+                      sb.data, view_dot(v), p->cell);
     }
     view_speak(v, view_side(v), VOICE_PROGRAM);
     out_text(v->config.out, &p->stream, p->tail.data + at, p->tail.len - at);
@@ -219,6 +238,13 @@ make_address(int cell, int index)
                       : xasprintf("%d.%d", cell, index + 1);
 }
 
+void
+view_table(struct view *v, const char *text, size_t len)
+{
+    view_speak(v, view_main(v), VOICE_TABLE);
+    out_ready(v->config.out, view_main(v), text, len);
+}
+
 static void
 show_table(struct view *v, const struct event *ev)
 {
@@ -235,8 +261,7 @@ show_table(struct view *v, const struct event *ev)
 
     sbuf_init(&sb, MAX_TABLE_BYTES);
     table_render(ev->output->table, &options, &sb);
-    view_speak(v, view_main(v), VOICE_TABLE);
-    out_ready(out, view_main(v), sb.data, sb.len);
+    view_table(v, sb.data, sb.len);
 }
 
 /* Adds untrusted text as a part of a caption, with a dot before it. */

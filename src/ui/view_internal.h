@@ -50,6 +50,7 @@ enum voice {
 struct view_program {
     struct out_stream stream;
     bool open;
+    int cell; /* that writes */
     size_t n_lines;
     struct sbuf tail; /* what came after the head; the end of it */
     uint64_t n_tail_lines;

@@ -15,7 +15,15 @@ from program import STEP_S, Place, check_clean, results  # noqa: E402
 import tap  # noqa: E402
 from claude_server import ClaudeServer, reply, tool_use  # noqa: E402
 
-LIMIT_BYTES = 12 * 1024
+LIMIT_BYTES = 12000
+CUT = re.compile(r"\[(\w+), ([\d,]+) of ([\d,]+) bytes shown, beginning and "
+                 r"end; to see more, print less at a time\]\n")
+
+
+def counts(told):
+    """(shown, total) of the only part that is cut."""
+    (_, shown, total), = CUT.findall(told)
+    return int(shown.replace(",", "")), int(total.replace(",", ""))
 
 
 def told_of(code, config=None, timeout=STEP_S * 2):
@@ -46,10 +54,9 @@ def test_long_output_has_head_tail_and_counts():
     assert "number 000000" in told, told[:300]
     assert "number 099999" in told, told[-300:]
     assert "number 050000" not in told
-    shown, total = re.search(r"\[(\d+) of (\d+) bytes of output shown",
-                             told).groups()
-    assert int(total) == 100000 * 14, total
-    assert 4000 < int(shown) <= LIMIT_BYTES, shown
+    shown, total = counts(told)
+    assert total == 100000 * 14, total
+    assert 4000 < shown <= LIMIT_BYTES, shown
     assert len(told) > 6000, len(told)
     # The person sees a head and a tail as well.
     err = done.stderr.decode()
@@ -61,18 +68,18 @@ def test_just_above_the_limit():
     """The bound and its count are exact where all but fits."""
     for size in (11000, 11600, 12000, 12288, 13000):
         told, _, _ = told_of("print('a' * %d)" % size)
-        found = re.search(r"\[(\d+) of (\d+) bytes", told)
-        if told.count("a" * 1000) and not found:
+        if not CUT.search(told):
             assert "a" * size in told, (size, len(told))
         else:
-            assert int(found[2]) == size + 1, (size, found)
-            assert int(found[1]) < size + 1, (size, found)
+            shown, total = counts(told)
+            assert total == size + 1, (size, total)
+            assert shown < size + 1, (size, shown)
 
 
 def test_one_long_line():
     told, _, _ = told_of("print('x' * 5000000)",
                          "limits:\n  output_kb: 16384\n")
-    assert re.search(r"of 5000001 bytes", told), told[-300:]
+    assert counts(told)[1] == 5000001, told[:300]
 
 
 def test_wide_characters_are_not_cut():
@@ -95,7 +102,8 @@ def test_bytes_that_are_no_text():
 def test_a_megabyte_of_noise():
     told, _, done = told_of(
         "import os\nn = os.write(1, os.urandom(1 << 20))\n")
-    assert "of 1048576 bytes" in told, told[-200:]
+    assert "[stdout, binary output, 1,048,576 bytes, not shown]\n" in told, told
+    assert len(told) < 200, told
     check_clean(done.stderr)
 
 
@@ -171,7 +179,24 @@ def test_stderr_is_told_too():
         "import sys\nprint('to stderr', file=sys.stderr)\n"
         "import warnings\nwarnings.warn('beware')\n")
     assert not is_error and "to stderr" in told and "beware" in told, told
+    assert "[stderr, " in told and "[stdout" not in told, told
     assert b"to stderr" in done.stderr, done
+
+
+def test_the_bound_is_a_setting():
+    told, _, _ = told_of("print('v' * 100000)\nimport pandas as pd\n"
+                         "pd.DataFrame({'n': range(50)})\n",
+                         "limits:\n  result_kb: 5\n  result_rows: 6\n")
+    assert 4000 < len(told) <= 5000, len(told)
+    assert "[6 of 50 rows, " in told, told
+
+
+def test_files_are_told():
+    told, _, _ = told_of("open('notes.txt', 'w').write('abc')\n"
+                         "import os; os.symlink('/etc/passwd', 'link')\n")
+    shown = told.split("[charts and files]\n")[1]
+    assert "file notes.txt, 3 B, given to the user\n" in shown, told
+    assert "file link, " in shown and "not given to the user: " in shown, told
 
 
 def test_many_calls_in_one_reply():
@@ -183,7 +208,7 @@ def test_many_calls_in_one_reply():
         assert done.status == 0, done
         for told, _ in results(server.requests[1]):
             assert len(told.encode()) <= LIMIT_BYTES, len(told)
-            assert "of 50001 bytes" in told, told[-200:]
+            assert counts(told)[1] == 50001, told[:200]
 
 
 if __name__ == "__main__":

@@ -115,7 +115,10 @@ struct complete_case {
 static const struct complete_case cases[] = {
     {"", "", 0},
     {"hello sa", "", 6},
-    {":", "|:code|:files|:help|:load|:quit|:save|:thinking|:trace", 0},
+    {":",
+     "|:budget|:code|:cost|:files|:full|:help|:load|:quit|:retry|:save|"
+     ":thinking|:trace",
+     0},
     {":lo", "|:load", 0},
     {":x", "", 0},
     {":nothing sa", "", 9},

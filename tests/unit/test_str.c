@@ -270,10 +270,67 @@ test_duration_table(void **unused)
     }
 }
 
+struct decimal_case {
+    const char *text;
+    int n_decimals;
+    int64_t max;
+    int64_t expect; /* -1: refused */
+};
+
+static const struct decimal_case decimal_cases[] = {
+    {"0", 2, 1000, 0},
+    {"5", 2, 1000, 500},
+    {"0.5", 2, 1000, 50},
+    {"0.50", 2, 1000, 50},
+    {"0.05", 2, 1000, 5},
+    {"10.00", 2, 1000, 1000},
+    {"007", 0, 10, 7},
+    {"0.000000001", 9, 1000000000, 1},
+    {"10.01", 2, 1000, -1},
+    {"11", 2, 1000, -1},
+    {"0.505", 2, 1000, -1},
+    {"5.", 2, 1000, -1},
+    {".5", 2, 1000, -1},
+    {"", 2, 1000, -1},
+    {NULL, 2, 1000, -1},
+    {"-1", 2, 1000, -1},
+    {"+1", 2, 1000, -1},
+    {"1e1", 2, 1000, -1},
+    {"1,5", 2, 1000, -1},
+    {" 1", 2, 1000, -1},
+    {"1 ", 2, 1000, -1},
+    {"1.2.3", 2, 1000, -1},
+    {"1.0", 0, 10, -1},
+    {"11", 0, 10, -1},
+    {"nan", 2, 1000, -1},
+    {"99999999999999999999", 2, INT64_MAX, -1},
+    {"9.223372036854775807", 18, INT64_MAX, INT64_MAX},
+    {"9.223372036854775808", 18, INT64_MAX, -1},
+};
+
+static void
+test_to_decimal(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(decimal_cases) / sizeof(decimal_cases[0]);
+         i++) {
+        const struct decimal_case *t = &decimal_cases[i];
+        struct error err = {0};
+        int64_t value = -1;
+        int rc = str_to_decimal(t->text, t->n_decimals, t->max, &value, &err);
+
+        if (value != t->expect || (rc == 0) != (t->expect >= 0))
+            fail_msg("%s: %lld", t->text, (long long)value);
+        if (rc < 0)
+            assert_int_equal(err.code, ERR_DATA);
+    }
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_to_decimal),
         cmocka_unit_test(test_comparisons),
         cmocka_unit_test(test_blank_and_trim),
         cmocka_unit_test(test_to_int_table),

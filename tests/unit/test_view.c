@@ -414,6 +414,84 @@ test_turn_in_ascii(void **state)
     end(f);
 }
 
+struct cost_case {
+    int64_t nanousd;
+    bool at_least;
+    const char *expect;
+};
+
+static const struct cost_case cost_cases[] = {
+    {0, false, DOT " 2 cells " DOT " 8.4 s\n"},
+    {10000000, false, DOT " 2 cells " DOT " 8.4 s " DOT " $0.010\n"},
+    {1, false, DOT " 2 cells " DOT " 8.4 s " DOT " under $0.001\n"},
+    {12345678901, true, DOT " 2 cells " DOT " 8.4 s " DOT " at least $12.35\n"},
+};
+
+static void
+test_cost_of_a_turn(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < LEN(cost_cases); i++) {
+        struct fixture *f = begin(DUMB, WIDE, true);
+
+        put(f, (struct event){.kind = EVENT_DONE,
+                              .scope = EVENT_SCOPE_TURN,
+                              .n_cells = 2,
+                              .duration_ms = 8400,
+                              .cost_nanousd = cost_cases[i].nanousd,
+                              .cost_at_least = cost_cases[i].at_least});
+        finish(f);
+        if (strstr(f->text[0].data, cost_cases[i].expect) == NULL)
+            fail_msg("%s", f->text[0].data);
+        end(f);
+    }
+}
+
+/* A limit is no error: what is kept is said, and how to go on, or the setting
+   where nothing can be typed. */
+static void
+test_turn_that_reached_a_limit(void **state)
+{
+    static const char kept[] = "no answer yet; cells 1-7 and their variables "
+                               "are kept";
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        struct fixture *f = NULL;
+        struct error err = {0};
+
+        no_commands = i == 1;
+        f = begin(DUMB, WIDE, i < 2);
+        no_commands = false;
+        error_fill(&err, ERR_LIMIT,
+                   "stopped before call 9: $0.46 spent, it could cost $0.09, "
+                   "limit $0.50");
+        put(f, (struct event){.kind = EVENT_DONE,
+                              .scope = EVENT_SCOPE_TURN,
+                              .outcome = EVENT_LIMIT,
+                              .n_cells = 7,
+                              .text = kept,
+                              .len = strlen(kept),
+                              .limit = "model.budget_usd",
+                              .hint = ":budget 1.00, :retry",
+                              .err = &err});
+        finish(f);
+        assert_non_null(strstr(f->text[0].data,
+                               "warning: stopped before call 9: $0.46 spent, "
+                               "it could cost $0.09, limit $0.50\n"));
+        assert_non_null(strstr(
+            f->text[0].data,
+            i == 0 ? DOT " no answer yet " DOT " cells 1\xE2\x80\x93"
+                         "7 and their variables are kept " DOT
+                         " :budget 1.00, :retry\n"
+            : i == 1 ? " are kept " DOT " model.budget_usd\n"
+                     : "- no answer yet - cells 1-7 and their variables are "
+                       "kept - :budget 1.00, :retry\n"));
+        assert_null(strstr(f->text[0].data, "error"));
+        end(f);
+    }
+}
+
 /* What remains of a screen once its sequences are taken away. */
 static void
 remove_sequences(const char *text, struct sbuf *sb)
@@ -603,7 +681,8 @@ test_a_thousand_lines_are_cut_with_a_count(void **state)
         sbuf_addf(&lines, "line %d\n", i);
         if (i == 201)
             sbuf_add_str(&expect,
-                         DOT " 750 lines of output are left out here\n");
+                         DOT " 750 lines of output are left out here " DOT
+                             " :full 1\n");
         if (i <= 200 || i > 950)
             sbuf_addf(&expect, BAR " line %d\n", i);
     }
@@ -1058,6 +1137,8 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cost_of_a_turn),
+        cmocka_unit_test(test_turn_that_reached_a_limit),
         cmocka_unit_test(test_turn_on_a_terminal),
         cmocka_unit_test(test_turn_as_plain_text),
         cmocka_unit_test(test_turn_as_plain_text_on_one_channel),

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "agent/agent_internal.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/sbuf.h"
+#include "claude/claude.h"
+#include "claude/history.h"
+#include "model/price.h"
+
+/* A reply that may not be this long is of no use: it would end in the middle
+   of its first cell. */
+#define USEFUL_TOKENS 4096
+
+/* What the service adds to a request that nobody sees, such as its own words on
+   the use of tools. */
+#define HIDDEN_TOKENS 1000
+
+#define CENT (PRICE_DOLLAR / 100)
+
+static struct agent_spent *
+this_turn(struct agent *a)
+{
+    assert(a->n_turns > 0);
+    return &a->turns[a->n_turns - 1];
+}
+
+static void
+add_spent(struct agent_spent *sum, const struct usage *usage, int64_t nanousd,
+          bool at_least)
+{
+    usage_add(&sum->usage, usage);
+    sum->n_replies++;
+    sum->nanousd += nanousd;
+    sum->at_least = sum->at_least || at_least;
+}
+
+void
+agent_spend(struct agent *a, const struct usage *usage, bool at_least)
+{
+    int64_t nanousd =
+        a->config.price != NULL ? price_cost(a->config.price, usage) : 0;
+
+    add_spent(&a->session, usage, nanousd, at_least);
+    add_spent(this_turn(a), usage, nanousd, at_least);
+}
+
+/* The most tokens that the next prompt can have: what the service counted, and
+   one for each byte since then, since a token has at least one. */
+static int64_t
+bound_prompt(const struct agent *a)
+{
+    int64_t more = 0;
+    size_t len = 0;
+
+    (void)claude_history_text(a->history, &len);
+    if (a->known_tokens == 0)
+        return (int64_t)(len + a->config.prompt_bytes) + HIDDEN_TOKENS;
+    more = (int64_t)len - (int64_t)a->known_len - a->image_bytes;
+    return a->known_tokens + a->image_tokens + (more > 0 ? more : 0);
+}
+
+void
+agent_know_images(struct agent *a, const struct claude_tool_result *results,
+                  size_t n_results, size_t len)
+{
+    int64_t bytes = 0;
+    int64_t tokens = 0;
+    size_t now = 0;
+
+    for (size_t i = 0; i < n_results; i++) {
+        for (size_t k = 0; k < results[i].n_images; k++) {
+            /* Base64. */
+            bytes += (int64_t)(results[i].images[k].len + 2) / 3 * 4;
+            tokens += agent_image_tokens(&results[i].images[k]);
+        }
+    }
+    (void)claude_history_text(a->history, &now);
+    /* Where not all of them went in, all count as text: that is more. */
+    if ((int64_t)(now - len) < bytes)
+        return;
+    a->image_bytes += bytes;
+    a->image_tokens += tokens;
+}
+
+void
+agent_spend_unknown(struct agent *a)
+{
+    int64_t prompt = bound_prompt(a);
+
+    a->session.at_least = true;
+    this_turn(a)->at_least = true;
+    if (a->config.price != NULL) {
+        int64_t most =
+            price_worst_prompt(a->config.price, prompt) +
+            price_worst_output(a->config.price, prompt, (int64_t)a->n_streamed);
+
+        a->lost_nanousd += most;
+        a->turn_lost += most;
+    }
+    a->n_streamed = 0;
+}
+
+void
+agent_know_prompt(struct agent *a, const struct usage *u)
+{
+    int64_t tokens = u->input_tokens + u->cache_write_5m_tokens +
+                     u->cache_write_1h_tokens + u->cache_read_tokens +
+                     u->output_tokens;
+
+    /* A server that counts nothing. */
+    if (tokens <= 0)
+        return;
+    a->known_tokens = tokens;
+    (void)claude_history_text(a->history, &a->known_len);
+    a->image_bytes = 0;
+    a->image_tokens = 0;
+}
+
+/* ---- budgets --------------------------------------------------------------
+ */
+
+/* One of the two budgets. */
+struct budget {
+    int64_t limit;
+    int64_t spent;
+    int64_t lost;
+    int n_replies;
+    bool is_session;
+};
+
+static void
+read_budgets(struct agent *a, struct budget both[2])
+{
+    const struct agent_spent *turn = this_turn(a);
+
+    both[0] = (struct budget){
+        .limit = a->config.budget_nanousd,
+        .spent = a->session.nanousd,
+        .lost = a->lost_nanousd,
+        .n_replies = a->session.n_replies,
+        .is_session = true,
+    };
+    both[1] = (struct budget){
+        .limit = a->config.turn_nanousd,
+        .spent = turn->nanousd,
+        .lost = a->turn_lost,
+        .n_replies = turn->n_replies,
+    };
+}
+
+/* How long a reply the budget allows behind such a prompt. */
+static int64_t
+tokens_within(const struct agent *a, const struct budget *b, int64_t prompt)
+{
+    int64_t left = b->limit - b->spent - b->lost -
+                   price_worst_prompt(a->config.price, prompt);
+
+    return price_affords(a->config.price, prompt, left);
+}
+
+/* What may be asked for at all: a model can have less than the setting. */
+static int64_t
+longest_reply(const struct agent *a)
+{
+    int64_t most = a->config.price->max_output_tokens;
+
+    return most > 0 && most < a->config.max_tokens ? most
+                                                   : a->config.max_tokens;
+}
+
+static int64_t
+useful_tokens(const struct agent *a)
+{
+    int64_t most = longest_reply(a);
+
+    return most < USEFUL_TOKENS ? most : USEFUL_TOKENS;
+}
+
+/* The budget that allows the shorter reply, or NULL when there is none. */
+static const struct budget *
+tighter(const struct agent *a, const struct budget both[2], int64_t prompt)
+{
+    if (both[0].limit == 0 || both[1].limit == 0)
+        return both[0].limit != 0   ? &both[0]
+               : both[1].limit != 0 ? &both[1]
+                                    : NULL;
+    return tokens_within(a, &both[0], prompt) <=
+                   tokens_within(a, &both[1], prompt)
+               ? &both[0]
+               : &both[1];
+}
+
+bool
+agent_affords_again(struct agent *a)
+{
+    struct budget both[2];
+    const struct budget *b = NULL;
+    int64_t prompt = 0;
+
+    if (a->config.price == NULL)
+        return true;
+    read_budgets(a, both);
+    prompt = bound_prompt(a);
+    b = tighter(a, both, prompt);
+    return b == NULL || tokens_within(a, b, prompt) >= a->asked_tokens;
+}
+
+bool
+agent_afford_reply(struct agent *a)
+{
+    struct budget both[2];
+    const struct budget *b = NULL;
+    int64_t prompt = 0;
+    int64_t most = 0;
+
+    a->n_streamed = 0;
+    a->is_short = false;
+    if (a->config.price == NULL)
+        return true;
+    read_budgets(a, both);
+    most = longest_reply(a);
+    prompt = bound_prompt(a);
+    b = tighter(a, both, prompt);
+    if (b != NULL && tokens_within(a, b, prompt) < most)
+        most = tokens_within(a, b, prompt);
+    if (most < useful_tokens(a))
+        return false;
+    a->asked_tokens = most;
+    a->is_short = most < longest_reply(a);
+    if (a->config.max_tokens > 0)
+        claude_set_max_tokens(a->config.claude, most);
+    return true;
+}
+
+/* Decimals in which amounts of the size of a limit can be told apart. */
+static int
+decimals_for(int64_t limit)
+{
+    return limit >= 10 * CENT ? 2 : limit >= CENT ? 3 : 5;
+}
+
+/* What the budget could be raised to: twice as much, and more where that would
+   not do; a whole number of cents. */
+static int64_t
+suggest(const struct budget *b, int64_t cost)
+{
+    int64_t needed = b->spent + b->lost + cost;
+    int64_t value = 2 * b->limit > needed ? 2 * b->limit : needed;
+
+    return (value + CENT - 1) / CENT * CENT;
+}
+
+void
+agent_end_at_budget(struct agent *a)
+{
+    AUTO_SBUF struct sbuf text = {0};
+    AUTO_SBUF struct sbuf hint = {0};
+    struct budget both[2];
+    const struct budget *b = NULL;
+    struct agent_limit limit = {.why = "Not executed: the budget is used up."};
+    int64_t prompt = bound_prompt(a);
+    int64_t tokens =
+        a->stop == AGENT_STOP_BUDGET ? a->asked_tokens : useful_tokens(a);
+    int64_t cost = price_worst_prompt(a->config.price, prompt) +
+                   price_worst_output(a->config.price, prompt, tokens);
+
+    read_budgets(a, both);
+    b = tighter(a, both, prompt);
+    assert(b != NULL);
+    sbuf_init(&text, ERROR_MSG_BYTES);
+    sbuf_init(&hint, 128);
+    sbuf_addf(&text, "stopped before call %d: ", b->n_replies + 1);
+    price_add_dollars(&text, b->spent + b->lost, decimals_for(b->limit),
+                      PRICE_UP);
+    sbuf_add_str(&text, " spent, it could cost ");
+    price_add_dollars(&text, cost, decimals_for(b->limit), PRICE_UP);
+    sbuf_add_str(&text, ", limit ");
+    price_add_dollars(&text, b->limit, decimals_for(b->limit), PRICE_NEAREST);
+    if (b->is_session) {
+        int64_t more = suggest(b, cost);
+
+        sbuf_addf(&hint, ":budget %" PRId64 ".%02" PRId64 ", :retry",
+                  more / PRICE_DOLLAR, more % PRICE_DOLLAR / CENT);
+        limit.key = "model.budget_usd";
+    } else {
+        sbuf_add_str(&hint, ":retry");
+        limit.key = "limits.turn_usd";
+    }
+    limit.hint = hint.data;
+    agent_end_at_limit(a, &limit, text.data);
+}
+
+/* ---- public ---------------------------------------------------------------
+ */
+
+size_t
+agent_n_turns(const struct agent *a)
+{
+    return a->n_turns;
+}
+
+const struct agent_spent *
+agent_turn_spent(const struct agent *a, size_t i)
+{
+    assert(i < a->n_turns);
+    return &a->turns[i];
+}
+
+const struct agent_spent *
+agent_session_spent(const struct agent *a)
+{
+    return &a->session;
+}
+
+const struct price *
+agent_price(const struct agent *a)
+{
+    return a->config.price;
+}
+
+int64_t
+agent_budget(const struct agent *a)
+{
+    return a->config.budget_nanousd;
+}
+
+int
+agent_set_budget(struct agent *a, int64_t nanousd, struct error *err)
+{
+    if (nanousd > 0 && a->config.price == NULL)
+        return err_set(err, ERR_UNSUPPORTED,
+                       "no budget can be kept: there is no price for the "
+                       "model");
+    a->config.budget_nanousd = nanousd;
+    return 0;
+}

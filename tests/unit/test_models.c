@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "config/models.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/io.h"
+#include "base/paths.h"
+#include "base/sbuf.h"
+#include "base/str.h"
+#include "config/models_internal.h"
+
+#define LEN(array) (sizeof(array) / sizeof((array)[0]))
+
+static const struct config_model *
+find(const struct config_models *m, const char *name)
+{
+    for (size_t i = 0; i < m->n_models; i++) {
+        if (str_eq(m->models[i].name, name))
+            return &m->models[i];
+    }
+    return NULL;
+}
+
+static int
+read_text(struct config_models *m, const char *text, struct error *err)
+{
+    return config_models_read_text(m, "own.yaml", text, strlen(text), err);
+}
+
+/* What the program has built in. */
+static void
+test_built_in_table(void **state)
+{
+    static const int64_t haiku_long[CONFIG_N_RATES] = {500000, 2500000, 625000,
+                                                       1000000, 50000};
+    struct config_models m = {0};
+    struct error err = {0};
+    const struct config_model *opus = NULL;
+    const struct config_model *haiku = NULL;
+
+    (void)state;
+    if (config_models_read_text(&m, "models.yaml", (const char *)models_yaml,
+                                models_yaml_len, &err) < 0)
+        fail_msg("%s", err.msg);
+    opus = find(&m, "claude-opus-5-5");
+    haiku = find(&m, "claude-haiku-5-5");
+    assert_non_null(opus);
+    assert_non_null(haiku);
+    assert_int_equal(opus->rates[CONFIG_RATE_INPUT], 4000000);
+    assert_int_equal(opus->rates[CONFIG_RATE_READ], 200000);
+    assert_int_equal(opus->context, 1000000);
+    assert_int_equal(opus->max_output, 128000);
+    assert_int_equal(opus->long_above, 0);
+    assert_int_equal(haiku->long_above, 100000);
+    assert_memory_equal(haiku->long_rates, haiku_long, sizeof(haiku_long));
+    for (size_t i = 0; i < m.n_models; i++) {
+        const struct config_model *model = &m.models[i];
+
+        /* Each has a date and a limit, and no price is far off. */
+        assert_int_equal(strlen(model->date), strlen("2026-11-29"));
+        assert_true(model->context >= 200000 && model->max_output >= 64000);
+        for (size_t k = 0; k < CONFIG_N_RATES; k++)
+            assert_in_range(model->rates[k], 10000, 50000000);
+        assert_int_equal(model->rates[CONFIG_RATE_WRITE_5M] * 4,
+                         model->rates[CONFIG_RATE_INPUT] * 5);
+        assert_int_equal(model->rates[CONFIG_RATE_WRITE_1H],
+                         model->rates[CONFIG_RATE_INPUT] * 2);
+    }
+    config_models_fini(&m);
+}
+
+static void
+test_own_entry_replaces_the_whole(void **state)
+{
+    struct config_models m = {0};
+    struct error err = {0};
+    const struct config_model *a = NULL;
+
+    (void)state;
+    assert_int_equal(read_text(&m,
+                               "date: 2026-01-01\n"
+                               "models:\n"
+                               "  a: {input: 1, output: 2, cache_read: 0.5,\n"
+                               "      context: 100, max_output: 10}\n"
+                               "  b: {input: 3, output: 4}\n",
+                               &err),
+                     0);
+    assert_int_equal(
+        read_text(&m, "models:\n  a: {input: 8, output: 16}\n", &err), 0);
+    assert_int_equal(m.n_models, 2);
+    a = find(&m, "a");
+    assert_int_equal(a->rates[CONFIG_RATE_INPUT], 8000000);
+    assert_int_equal(a->rates[CONFIG_RATE_WRITE_5M], 10000000);
+    assert_int_equal(a->rates[CONFIG_RATE_WRITE_1H], 16000000);
+    assert_int_equal(a->rates[CONFIG_RATE_READ], 8000000);
+    assert_int_equal(a->context, 0);
+    assert_null(a->date);
+    assert_string_equal(find(&m, "b")->date, "2026-01-01");
+    config_models_fini(&m);
+}
+
+struct bad_case {
+    const char *text;
+    const char *expect;
+};
+
+static const struct bad_case bad_cases[] = {
+    {"models:\n  a:\n    input: x\n    output: 1\n",
+     "own.yaml:3:12: input: x is no number from 0 to 1000 with at most 6 "
+     "decimals"},
+    {"models:\n  a: {input: 1001, output: 1}\n",
+     "own.yaml:2:14: input: 1001 is no number"},
+    {"models:\n  a: {input: -1, output: 1}\n", "input: -1 is no number"},
+    {"models:\n  a: {input: 0.1234567, output: 1}\n",
+     "input: 0.1234567 is no number"},
+    {"models:\n  a: {input: 1}\n", "own.yaml: a: input or output is missing"},
+    {"models:\n  a: {output: 1}\n", "own.yaml: a: input or output is missing"},
+    {"models:\n  a: {inputs: 1, output: 1}\n",
+     "own.yaml:2:15: unknown name 'inputs'; the nearest is 'input'"},
+    {"models:\n  a: {input: 1, input: 2, output: 1}\n",
+     "own.yaml:2:24: input is there twice"},
+    {"models:\n  a: {input: 1, output: 1, context: 0}\n",
+     "context: 0 is not a whole number from 1 to 10000000"},
+    {"models:\n  a: {input: 1, output: 1, long_prompt: {input: 2, output: "
+     "3}}\n",
+     "own.yaml: a: long_prompt: above, input or output is missing"},
+    {"models:\n  a: {input: 1, output: 1, long_prompt: {above: 5}}\n",
+     "own.yaml: a: long_prompt: above, input or output is missing"},
+    {"models:\n  a: {input: 1, output: 1, short_prompt: {above: 5}}\n",
+     "short_prompt: expected names below it"},
+    {"models:\n  a: {input: [1], output: 1}\n", "input: expected one value"},
+    {"models:\n  a: 5\n", "own.yaml:2:6: a: expected names below it"},
+    {"models: 5\n", "own.yaml:1:9: models: expected names below it"},
+    {"model:\n  a: 5\n", "own.yaml:2:6: unknown name 'model'"},
+    {"- a\n", "own.yaml:1:1: expected names with ':' behind them"},
+    {"models: {a: {b: {c: {d: 1}}}}\n", "expected one value"},
+    {"date:\nmodels:\n", "own.yaml:1:6: date: expected one value"},
+    {"models: [\n", "own.yaml:2:1: "},
+    {"models:\n---\nmodels:\n", "a second document begins"},
+};
+
+static void
+test_text_that_is_refused(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < LEN(bad_cases); i++) {
+        struct config_models m = {0};
+        struct error err = {0};
+
+        if (read_text(&m, bad_cases[i].text, &err) == 0)
+            fail_msg("accepted: %s", bad_cases[i].text);
+        assert_int_equal(err.code, ERR_CONFIG);
+        if (strstr(err.msg, bad_cases[i].expect) == NULL)
+            fail_msg("%s: %s", bad_cases[i].text, err.msg);
+        config_models_fini(&m);
+    }
+}
+
+static void
+test_empty_texts_are_fine(void **state)
+{
+    static const char *const texts[] = {"", "# nothing\n", "models:\n",
+                                        "date: today\n"};
+
+    (void)state;
+    for (size_t i = 0; i < LEN(texts); i++) {
+        struct config_models m = {0};
+        struct error err = {0};
+
+        if (read_text(&m, texts[i], &err) < 0)
+            fail_msg("%s", err.msg);
+        assert_int_equal(m.n_models, 0);
+        config_models_fini(&m);
+    }
+}
+
+/* Aliases that would make millions of values of a few lines. */
+static void
+test_aliases_are_bounded(void **state)
+{
+    AUTO_SBUF struct sbuf sb = {0};
+    struct config_models m = {0};
+    struct error err = {0};
+
+    (void)state;
+    sbuf_init(&sb, 1u << 20);
+    sbuf_add_str(&sb, "models:\n  a: &a {input: 1, output: 1}\n");
+    for (int i = 0; i < 20000; i++)
+        sbuf_addf(&sb, "  m%d: *a\n", i);
+    assert_int_equal(read_text(&m, sb.data, &err), -1);
+    assert_int_equal(err.code, ERR_CONFIG);
+    config_models_fini(&m);
+}
+
+static void
+test_own_file(void **state)
+{
+    char dir[] = "/tmp/test_models_XXXXXX";
+    AUTO_FREE char *config = NULL;
+    AUTO_FREE char *path = NULL;
+    static const char text[] = "models:\n  new: {input: 1, output: 2}\n";
+    struct config_models m = {0};
+    struct error err = {0};
+
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    setenv("XDG_CONFIG_HOME", dir, 1);
+    config = paths_join(dir, "sandpiper");
+    path = paths_join(config, "models.yaml");
+    assert_int_equal(config_read_models(&m, &err), 0);
+    assert_null(find(&m, "new"));
+    config_models_fini(&m);
+    assert_int_equal(io_make_dirs(config, &err), 0);
+    assert_int_equal(io_replace(path, text, strlen(text), 0644, &err), 0);
+    assert_int_equal(config_read_models(&m, &err), 0);
+    assert_non_null(find(&m, "new"));
+    assert_non_null(find(&m, "claude-opus-5-5"));
+    config_models_fini(&m);
+    /* Something that is no file. */
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(config_read_models(&m, &err), -1);
+    assert_int_equal(err.code, ERR_CONFIG);
+    assert_non_null(strstr(err.msg, path));
+    config_models_fini(&m);
+    assert_int_equal(io_remove_tree(dir, &err), 0);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_built_in_table),
+        cmocka_unit_test(test_own_entry_replaces_the_whole),
+        cmocka_unit_test(test_text_that_is_refused),
+        cmocka_unit_test(test_empty_texts_are_fine),
+        cmocka_unit_test(test_aliases_are_bounded),
+        cmocka_unit_test(test_own_file),
+    };
+
+    return cmocka_run_group_tests_name("models", tests, NULL, NULL);
+}
