@@ -164,8 +164,8 @@ stop_at_rounds(struct agent *a)
                "reached.",
     };
     AUTO_FREE char *text =
-        xasprintf("stopped after %d rounds without an answer: limits.rounds",
-                  a->config.max_rounds);
+        xasprintf("stopped after %d round%s without an answer: limits.rounds",
+                  a->config.max_rounds, a->config.max_rounds == 1 ? "" : "s");
 
     agent_end_at_limit(a, &limit, text);
 }

@@ -612,7 +612,9 @@ run_round(struct loop *loop)
         assert(errno == EINTR || errno == EAGAIN || errno == ENOMEM);
         n_polled = 0;
     }
-    run_signals(loop);
+    if (n_ready < 0 || loop->polls[0].revents != 0) {
+        run_signals(loop);
+    }
     run_tasks(loop);
     run_timers(loop);
     run_fds(loop, n_polled);

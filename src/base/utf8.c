@@ -157,6 +157,26 @@ utf8_encode(uint32_t cp, char out[UTF8_MAX_BYTES])
     return n;
 }
 
+/* The number of ASCII bytes at s, in words of eight while there are such. */
+static size_t
+skip_ascii(const char *s, size_t len)
+{
+    size_t i = 0;
+
+    for (; len - i >= 8; i += 8) {
+        uint64_t word;
+
+        memcpy(&word, s + i, 8);
+        if ((word & UINT64_C(0x8080808080808080)) != 0) {
+            break;
+        }
+    }
+    while (i < len && byte_at(s, i) < 0x80) {
+        i++;
+    }
+    return i;
+}
+
 bool
 utf8_valid(const char *s, size_t len)
 {
@@ -164,6 +184,10 @@ utf8_valid(const char *s, size_t len)
         uint32_t cp;
         bool ok;
 
+        i += skip_ascii(s + i, len - i);
+        if (i == len) {
+            break;
+        }
         i += utf8_decode(s + i, len - i, &cp, &ok);
         if (!ok) {
             return false;

@@ -11,9 +11,11 @@
 
 #include "base/sbuf.h"
 #include "claude/claude.h"
+#include "claude/claude_fragment_internal.h"
 #include "claude/claude_stream_internal.h"
 #include "net/sse.h"
 
+/* Most bytes that are kept of a reply; what frames them does not count. */
 #define STREAM_MAX_BYTES ((size_t)64 << 20)
 
 enum claude_block_kind { BLOCK_TEXT, BLOCK_THINKING, BLOCK_TOOL, BLOCK_OTHER };
@@ -28,14 +30,16 @@ struct claude_block {
     char *id;   /* owned; of a call */
     char *name; /* owned; of a call */
 
-    /* The fragments as they were escaped, joined: what is sent back has the
-       values that came, also where a decoded string could not hold them. */
+    /* Of a text and of thinking: the fragments as they were escaped, joined.
+       What is sent back has the values that came, also where a decoded string
+       could not hold them. Of a tool: decoded, which is JSON again. */
     struct sbuf raw;
-    size_t n_decoded; /* bytes of raw that text covers */
-    struct sbuf text;
+    struct sbuf input;
+    struct claude_decoder decoder;
+    bool has_text;   /* not empty */
+    bool has_words;  /* not blank */
     char *signature; /* owned; raw JSON string; NULL: that of start */
     struct sbuf citations;
-    bool bad_input; /* an escaped NUL among the fragments of JSON */
     bool stopped;
 };
 
@@ -46,7 +50,8 @@ struct claude_stream {
     struct sse sse;
     struct claude_block *blocks; /* owned */
     size_t n_blocks;
-    size_t n_bytes;
+    size_t n_kept_bytes;
+    struct sbuf piece; /* what is shown next */
     uint64_t n_events;
     bool started;
     bool complete;

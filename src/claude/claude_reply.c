@@ -61,17 +61,39 @@ add_object(struct sbuf *sb, const struct claude_block *b, struct field *fields,
     sbuf_add_char(sb, '}');
 }
 
+/* What the fragments of a text mean. */
+static void
+add_decoded(struct sbuf *sb, const struct claude_block *b)
+{
+    struct claude_decoder decoder = {0};
+
+    claude_decoder_add(&decoder, b->raw.data, b->raw.len, sb);
+    /* Of a text that was cut short, half a character is not shown either. */
+    if (b->stopped) {
+        claude_decoder_end(&decoder, sb);
+    }
+}
+
+static void
+add_trimmed(struct sbuf *sb, const struct claude_block *b)
+{
+    AUTO_SBUF struct sbuf text = {0};
+
+    sbuf_init(&text, 3 * STREAM_MAX_BYTES);
+    add_decoded(&text, b);
+    json_add_string(sb, text.data, claude_text_trimmed(text.data, text.len));
+}
+
 static void
 add_text_block(struct sbuf *sb, const struct claude_block *b, bool trim)
 {
     AUTO_SBUF struct sbuf text = {0};
     AUTO_SBUF struct sbuf citations = {0};
 
-    sbuf_init(&text, STREAM_MAX_BYTES);
-    sbuf_init(&citations, STREAM_MAX_BYTES);
+    sbuf_init(&text, 8 * STREAM_MAX_BYTES);
+    sbuf_init(&citations, STREAM_MAX_BYTES + 2);
     if (trim) {
-        json_add_string(&text, b->text.data,
-                        claude_text_trimmed(b->text.data, b->text.len));
+        add_trimmed(&text, b);
     } else {
         sbuf_add_char(&text, '"');
         sbuf_add(&text, b->raw.data, b->raw.len);
@@ -96,7 +118,7 @@ add_thinking_block(struct sbuf *sb, const struct claude_block *b)
 {
     AUTO_SBUF struct sbuf text = {0};
 
-    sbuf_init(&text, STREAM_MAX_BYTES);
+    sbuf_init(&text, STREAM_MAX_BYTES + 2);
     sbuf_add_char(&text, '"');
     sbuf_add(&text, b->raw.data, b->raw.len);
     sbuf_add_char(&text, '"');
@@ -118,9 +140,9 @@ get_input(const struct claude_block *b, const char **raw, size_t *len)
 
     *raw = "{}";
     *len = 2;
-    if (!claude_text_is_blank(b->text.data, b->text.len)) {
-        *raw = b->text.data;
-        *len = b->text.len;
+    if (b->has_words) {
+        *raw = b->input.data;
+        *len = b->input.len;
     } else if (claude_raw_find(b->start, b->start_len, "input", &m) &&
                m.value[0] == '{') {
         *raw = m.value;
@@ -146,7 +168,7 @@ add_tool_block(struct sbuf *sb, const struct claude_block *b)
 
     sbuf_init(&input, 8 * STREAM_MAX_BYTES);
     get_input(b, &raw, &len);
-    if (!b->bad_input && is_object_text(raw, len)) {
+    if (!b->decoder.has_nul && is_object_text(raw, len)) {
         sbuf_add(&input, raw, len);
     } else {
         sbuf_add_str(&input, "{\"INVALID_JSON\":");
@@ -164,7 +186,7 @@ static bool
 is_kept(const struct claude_block *b, bool with_calls, bool texts_only)
 {
     if (b->kind == BLOCK_TEXT) {
-        return !claude_text_is_blank(b->text.data, b->text.len);
+        return b->has_words;
     }
     return !texts_only && (with_calls || !b->is_call);
 }
@@ -216,7 +238,7 @@ make_text(const struct claude_stream *s)
 {
     struct sbuf sb;
 
-    sbuf_init(&sb, STREAM_MAX_BYTES);
+    sbuf_init(&sb, 4 * STREAM_MAX_BYTES);
     for (size_t i = 0; i < s->n_blocks; i++) {
         const struct claude_block *b = &s->blocks[i];
 
@@ -226,7 +248,7 @@ make_text(const struct claude_stream *s)
         if (sb.len > 0) {
             sbuf_add_str(&sb, "\n\n");
         }
-        sbuf_add(&sb, b->text.data, b->text.len);
+        add_decoded(&sb, b);
     }
     return sbuf_take(&sb);
 }
@@ -249,7 +271,7 @@ add_call(struct claude_reply *reply, const struct claude_block *b)
     };
     /* A string with an escaped NUL would be cut short, and the shortened
        program run. */
-    if (!b->bad_input && is_object_text(raw, len) &&
+    if (!b->decoder.has_nul && is_object_text(raw, len) &&
         !json_has_nul_escape(raw, len)) {
         call->input = xstrndup(raw, len);
     }

@@ -48,7 +48,7 @@ free_block(struct claude_block *b)
     free(b->name);
     free(b->signature);
     sbuf_fini(&b->raw);
-    sbuf_fini(&b->text);
+    sbuf_fini(&b->input);
     sbuf_fini(&b->citations);
 }
 
@@ -82,96 +82,96 @@ wants_more(const struct claude_stream *s)
     return s->on.on_more == NULL || s->on.on_more(s->ctx);
 }
 
-/* A high surrogate at the end waits for its other half in the next fragment. */
-static size_t
-decodable_end(const struct claude_block *b, bool last)
+static int
+keep_bytes(struct claude_stream *s, size_t n)
 {
-    size_t end = b->raw.len;
-    const char *p;
-    size_t n_before = 0;
-
-    if (last || end < b->n_decoded + 6) {
-        return end;
-    }
-    p = b->raw.data + end - 6;
-    if (p[0] != '\\' || p[1] != 'u' || (p[2] | 0x20) != 'd' ||
-        strchr("89abAB", p[3]) == NULL) {
-        return end;
-    }
-    for (const char *q = p; q > b->raw.data && q[-1] == '\\'; q--) {
-        n_before++;
-    }
-    return n_before % 2 == 0 ? end - 6 : end;
+    s->n_kept_bytes += n;
+    return s->n_kept_bytes <= STREAM_MAX_BYTES
+               ? 0
+               : fail(s, ERR_TOO_LARGE, false, "the reply is too long");
 }
 
-/* Decodes what is new in raw and shows it. */
+/* Shows what is new of a block. */
 static void
-show_new(struct claude_stream *s, struct claude_block *b, bool last)
+show_piece(struct claude_stream *s, struct claude_block *b, bool last)
 {
-    AUTO_SBUF struct sbuf quoted = {0};
-    AUTO_JSON struct cJSON *tree = NULL;
-    size_t end = decodable_end(b, last);
-    size_t before = b->text.len;
-    const char *piece;
+    const struct sbuf *piece = &s->piece;
 
-    sbuf_init(&quoted, STREAM_MAX_BYTES + 2);
-    if (end > b->n_decoded) {
-        sbuf_add_char(&quoted, '"');
-        sbuf_add(&quoted, b->raw.data + b->n_decoded, end - b->n_decoded);
-        sbuf_add_char(&quoted, '"');
-        b->n_decoded = end;
-        tree = json_parse(quoted.data, quoted.len, 0, NULL);
-        piece = json_value_string(tree);
-        if (piece != NULL) {
-            sbuf_add_str(&b->text, piece);
-        }
-    }
-
-    size_t n_new = b->text.len - before;
-
+    b->has_text = b->has_text || piece->len > 0;
+    b->has_words =
+        b->has_words || !claude_text_is_blank(piece->data, piece->len);
     if (!wants_more(s)) {
         return;
     }
     if (b->kind == BLOCK_TOOL) {
-        if (b->is_call && n_new > 0) {
-            s->on.on_tool(s->ctx, b->name, b->text.data, b->text.len);
+        if (b->is_call && piece->len > 0) {
+            s->on.on_tool(s->ctx, b->name, b->input.data, b->input.len);
         }
         return;
     }
     void (*show)(void *, const char *, size_t, bool) =
         b->kind == BLOCK_TEXT ? s->on.on_text : s->on.on_thinking;
 
-    if (n_new > 0) {
-        show(s->ctx, b->text.data + before, n_new, false);
+    if (piece->len > 0) {
+        show(s->ctx, piece->data, piece->len, false);
     }
-    if (last && b->text.len > 0 && wants_more(s)) {
+    if (last && b->has_text && wants_more(s)) {
         show(s->ctx, "", 0, true);
     }
 }
 
-/* raw: a JSON value; anything but a string is nothing. */
-static void
+/* s->piece: what raw means. */
+static int
+add_decoded(struct claude_stream *s, struct claude_block *b, const char *raw,
+            size_t len)
+{
+    if (keep_bytes(s, len) < 0) {
+        return -1;
+    }
+    if (b->kind == BLOCK_TOOL) {
+        sbuf_add(&b->input, s->piece.data, s->piece.len);
+    } else {
+        sbuf_add(&b->raw, raw, len);
+    }
+    if (s->piece.len > 0) {
+        show_piece(s, b, false);
+    }
+    return 0;
+}
+
+static int
 add_fragment(struct claude_stream *s, struct claude_block *b, const char *raw,
              size_t len)
 {
-    if (len <= 2 || raw[0] != '"') {
-        return;
-    }
-    if (b->kind == BLOCK_TOOL && json_has_nul_escape(raw, len)) {
-        b->bad_input = true;
-    }
-    sbuf_add(&b->raw, raw + 1, len - 2);
-    show_new(s, b, false);
+    sbuf_clear(&s->piece);
+    claude_decoder_add(&b->decoder, raw, len, &s->piece);
+    return add_decoded(s, b, raw, len);
+}
+
+/* A member's value; anything but a string is nothing. */
+static int
+add_value(struct claude_stream *s, struct claude_block *b,
+          const struct claude_raw_member *m)
+{
+    return m->value_len > 2 && m->value[0] == '"'
+               ? add_fragment(s, b, m->value + 1, m->value_len - 2)
+               : 0;
 }
 
 static void
 stop_block(struct claude_stream *s, struct claude_block *b)
 {
-    if (!b->stopped) {
-        b->stopped = true;
-        if (b->kind != BLOCK_OTHER) {
-            show_new(s, b, true);
+    if (b->stopped) {
+        return;
+    }
+    b->stopped = true;
+    if (b->kind != BLOCK_OTHER) {
+        sbuf_clear(&s->piece);
+        claude_decoder_end(&b->decoder, &s->piece);
+        if (b->kind == BLOCK_TOOL) {
+            sbuf_add(&b->input, s->piece.data, s->piece.len);
         }
+        show_piece(s, b, true);
     }
 }
 
@@ -198,11 +198,14 @@ on_block_start(struct claude_stream *s, const struct cJSON *event,
     if (s->n_blocks == STREAM_MAX_BLOCKS) {
         return fail(s, ERR_TOO_LARGE, false, "the reply has too many blocks");
     }
+    if (keep_bytes(s, m.value_len) < 0) {
+        return -1;
+    }
     s->blocks = xreallocarray(s->blocks, s->n_blocks + 1, sizeof(*s->blocks));
     b = &s->blocks[s->n_blocks++];
     *b = (struct claude_block){.index = index};
     sbuf_init(&b->raw, STREAM_MAX_BYTES);
-    sbuf_init(&b->text, STREAM_MAX_BYTES);
+    sbuf_init(&b->input, 3 * STREAM_MAX_BYTES);
     sbuf_init(&b->citations, STREAM_MAX_BYTES);
     b->start = xstrndup(m.value, m.value_len);
     b->start_len = m.value_len;
@@ -223,31 +226,85 @@ on_block_start(struct claude_stream *s, const struct cJSON *event,
     if ((b->kind == BLOCK_TEXT || b->kind == BLOCK_THINKING) &&
         claude_raw_find(b->start, b->start_len,
                         b->kind == BLOCK_TEXT ? "text" : "thinking", &text)) {
-        add_fragment(s, b, text.value, text.value_len);
+        return add_value(s, b, &text);
     }
     return 0;
 }
 
-static void
-add_citation(struct claude_block *b, const struct claude_raw_member *m)
+static int
+add_citation(struct claude_stream *s, struct claude_block *b,
+             const struct claude_raw_member *m)
 {
+    if (keep_bytes(s, m->value_len + 1) < 0) {
+        return -1;
+    }
     if (b->citations.len > 0) {
         sbuf_add_char(&b->citations, ',');
     }
     sbuf_add(&b->citations, m->value, m->value_len);
+    return 0;
+}
+
+/* The last one counts; they are not joined. */
+static int
+set_signature(struct claude_stream *s, struct claude_block *b,
+              const struct claude_raw_member *m)
+{
+    s->n_kept_bytes -= b->signature != NULL ? strlen(b->signature) : 0;
+    if (keep_bytes(s, m->value_len) < 0) {
+        return -1;
+    }
+    free(b->signature);
+    b->signature = xstrndup(m->value, m->value_len);
+    return 0;
+}
+
+static int
+find_open(struct claude_stream *s, int64_t index, struct claude_block **out)
+{
+    *out = find_block(s, index);
+    return *out == NULL || (*out)->stopped
+               ? fail_protocol(s, "the service continued no open block")
+               : 0;
+}
+
+/* s->piece: what f means by itself. */
+static int
+on_fragment(struct claude_stream *s, const struct claude_fragment *f)
+{
+    static const enum claude_block_kind kinds[] = {
+        [FRAGMENT_TEXT] = BLOCK_TEXT,
+        [FRAGMENT_THINKING] = BLOCK_THINKING,
+        [FRAGMENT_TOOL] = BLOCK_TOOL,
+    };
+    struct claude_block *b;
+
+    if (find_open(s, f->index, &b) < 0) {
+        return -1;
+    }
+    if (b->kind != kinds[f->kind] || f->len == 0) {
+        return 0;
+    }
+    /* It may begin with the other half of a character. */
+    if (b->decoder.high != 0) {
+        return add_fragment(s, b, f->raw, f->len);
+    }
+    b->decoder.high = f->decoder.high;
+    b->decoder.has_nul = b->decoder.has_nul || f->decoder.has_nul;
+    return add_decoded(s, b, f->raw, f->len);
 }
 
 static int
 on_delta(struct claude_stream *s, const struct cJSON *event, const char *raw,
          size_t len)
 {
-    struct claude_block *b = find_block(s, json_int(event, "index", -1));
     const char *type = json_string(json_get(event, "delta"), "type");
     struct claude_raw_member delta;
     struct claude_raw_member m;
+    struct claude_block *b;
 
-    if (b == NULL || b->stopped) {
-        return fail_protocol(s, "the service continued no open block");
+    if (find_open(s, json_int(event, "index", -1), &b) < 0) {
+        return -1;
     }
     if (type == NULL || !claude_raw_find(raw, len, "delta", &delta)) {
         return 0;
@@ -258,25 +315,23 @@ on_delta(struct claude_stream *s, const struct cJSON *event, const char *raw,
 
     if (b->kind == BLOCK_TEXT && str_eq(type, "text_delta")) {
         if (claude_raw_find(text, n, "text", &m)) {
-            add_fragment(s, b, m.value, m.value_len);
+            return add_value(s, b, &m);
         }
     } else if (b->kind == BLOCK_TEXT && str_eq(type, "citations_delta")) {
         if (claude_raw_find(text, n, "citation", &m)) {
-            add_citation(b, &m);
+            return add_citation(s, b, &m);
         }
     } else if (b->kind == BLOCK_THINKING && str_eq(type, "thinking_delta")) {
         if (claude_raw_find(text, n, "thinking", &m)) {
-            add_fragment(s, b, m.value, m.value_len);
+            return add_value(s, b, &m);
         }
     } else if (b->kind == BLOCK_THINKING && str_eq(type, "signature_delta")) {
-        /* The last one counts; they are not joined. */
         if (claude_raw_find(text, n, "signature", &m) && m.value[0] == '"') {
-            free(b->signature);
-            b->signature = xstrndup(m.value, m.value_len);
+            return set_signature(s, b, &m);
         }
     } else if (b->kind == BLOCK_TOOL && str_eq(type, "input_json_delta")) {
         if (claude_raw_find(text, n, "partial_json", &m)) {
-            add_fragment(s, b, m.value, m.value_len);
+            return add_value(s, b, &m);
         }
     }
     return 0;
@@ -378,6 +433,7 @@ on_sse(void *ctx, const char *name, const char *data, size_t len)
     struct claude_stream *s = ctx;
     AUTO_JSON struct cJSON *event = NULL;
     AUTO_SBUF struct sbuf repaired = {0};
+    struct claude_fragment fragment;
     struct error err = {0};
     const char *type;
 
@@ -389,6 +445,10 @@ on_sse(void *ctx, const char *name, const char *data, size_t len)
         utf8_add_repaired(&repaired, data, len);
         data = repaired.data;
         len = repaired.len;
+    }
+    if (claude_fragment_read(data, len, &fragment, &s->piece)) {
+        s->n_events++;
+        return on_fragment(s, &fragment);
     }
     event = json_parse(data, len, CLAUDE_JSON_DEPTH, &err);
     if (event == NULL && strcmp(name, "error") == 0) {
@@ -421,6 +481,7 @@ claude_stream_new(bool compatible, const char *request_id,
     s->compatible = compatible;
     s->request_id = xstrdup(request_id);
     sse_init(&s->sse);
+    sbuf_init(&s->piece, 3 * (size_t)SSE_MAX_EVENT_BYTES);
     return s;
 }
 
@@ -439,6 +500,7 @@ claude_stream_free(struct claude_stream *s)
     free(s->model);
     free(s->request_id);
     sse_fini(&s->sse);
+    sbuf_fini(&s->piece);
     free(s);
 }
 
@@ -450,10 +512,6 @@ claude_stream_feed(struct claude_stream *s, const char *bytes, size_t len,
     int rc;
 
     s->out = out;
-    s->n_bytes += len;
-    if (s->n_bytes > STREAM_MAX_BYTES) {
-        return fail(s, ERR_TOO_LARGE, false, "the reply is too long");
-    }
     rc = sse_feed(&s->sse, bytes, len, on_sse, s, &err);
     if (rc != 0 && err.code != ERR_NONE) {
         out->err = err;

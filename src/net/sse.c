@@ -85,12 +85,9 @@ set_field(struct sse *sse, const char *line, size_t len, struct error *err)
 }
 
 static int
-end_line(struct sse *sse, sse_fn fn, void *ctx, struct error *err)
+take_line(struct sse *sse, const char *line, size_t len, sse_fn fn, void *ctx,
+          struct error *err)
 {
-    const char *line = sse->line.data;
-    size_t len = sse->line.len;
-    int rc;
-
     if (!sse->begun) {
         sse->begun = true;
         if (len >= 3 && memcmp(line, byte_order_mark, 3) == 0) {
@@ -98,11 +95,33 @@ end_line(struct sse *sse, sse_fn fn, void *ctx, struct error *err)
             len -= 3;
         }
     }
-    if (len == 0) {
-        rc = dispatch(sse, fn, ctx);
-    } else {
-        rc = set_field(sse, line, len, err);
+    return len == 0 ? dispatch(sse, fn, ctx) : set_field(sse, line, len, err);
+}
+
+/* Keeps a line whose end has not come. */
+static int
+keep_part(struct sse *sse, const char *bytes, size_t len, struct error *err)
+{
+    sbuf_add(&sse->line, bytes, len);
+    return sbuf_ok(&sse->line) ? 0 : too_large(err);
+}
+
+/* The line ends here; what came of it in earlier pieces is in sse->line. */
+static int
+end_line(struct sse *sse, const char *bytes, size_t len, sse_fn fn, void *ctx,
+         struct error *err)
+{
+    int rc;
+
+    if (sse->line.len == 0) {
+        return len <= SSE_MAX_EVENT_BYTES
+                   ? take_line(sse, bytes, len, fn, ctx, err)
+                   : too_large(err);
     }
+    if (keep_part(sse, bytes, len, err) < 0) {
+        return -1;
+    }
+    rc = take_line(sse, sse->line.data, sse->line.len, fn, ctx, err);
     sbuf_clear(&sse->line);
     return rc;
 }
@@ -111,39 +130,37 @@ int
 sse_feed(struct sse *sse, const char *bytes, size_t len, sse_fn fn, void *ctx,
          struct error *err)
 {
-    size_t i = 0;
+    const char *p = bytes;
+    const char *end = bytes + len;
+    const char *lf = NULL; /* the next one from p on; end: none */
 
-    while (i < len) {
+    while (p < end) {
+        const char *eol;
+        int rc;
+
         if (sse->skip_lf) {
             sse->skip_lf = false;
-            if (bytes[i] == '\n') {
-                i++;
+            if (*p == '\n') {
+                p++;
                 continue;
             }
         }
-
-        size_t start = i;
-
-        while (i < len && bytes[i] != '\n' && bytes[i] != '\r') {
-            i++;
+        /* Looked for once, or a piece full of CRs would be read for each. */
+        if (lf == NULL || lf < p) {
+            lf = memchr(p, '\n', (size_t)(end - p));
+            lf = lf != NULL ? lf : end;
         }
-        if (i > start) {
-            sbuf_add(&sse->line, bytes + start, i - start);
-            if (!sbuf_ok(&sse->line)) {
-                return too_large(err);
-            }
+        eol = memchr(p, '\r', (size_t)(lf - p));
+        eol = eol != NULL ? eol : lf;
+        if (eol == end) {
+            return keep_part(sse, p, (size_t)(end - p), err);
         }
-        if (i == len) {
-            break;
-        }
-        sse->skip_lf = bytes[i] == '\r';
-        i++;
-
-        int rc = end_line(sse, fn, ctx, err);
-
+        sse->skip_lf = *eol == '\r';
+        rc = end_line(sse, p, (size_t)(eol - p), fn, ctx, err);
         if (rc != 0) {
             return rc;
         }
+        p = eol + 1;
     }
     return 0;
 }

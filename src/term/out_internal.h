@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "term/out.h"
 #include "term/style.h"
@@ -74,6 +75,8 @@ struct out_queue {
     bool full[OUT_SIDE + 1];               /* something waits for the reader */
     struct loop_fd *writers[OUT_SIDE + 1]; /* NULL: nothing waits */
     bool was_high;
+    int64_t wrote_us;        /* last, to a terminal or pipe; 0: never */
+    struct loop_timer *join; /* what is queued waits for more */
 };
 
 void out_queue_init(struct out_queue *q, bool terminal, bool joined);

@@ -27,6 +27,12 @@
    while a picture goes out. */
 #define MAX_ROUND_BYTES (256u << 10)
 
+/* What follows a write so soon is joined with what comes after it, so that a
+   burst costs a terminal a few hundred writes a second and no more; a lone
+   piece is written at once. More bytes than these are a burst by themselves. */
+#define JOIN_US 5000
+#define JOIN_BYTES 4096u
+
 /* A piece of the queue: bytes, or a place for something that comes later. */
 struct segment {
     struct segment *next; /* owned */
@@ -171,6 +177,7 @@ send_segment(struct out_queue *q, struct segment *seg, size_t *budget)
         seg->n_sent += (size_t)rc;
         q->n_queued -= (size_t)rc;
         *budget -= (size_t)rc;
+        q->wrote_us = clock_now_us();
     }
     return true;
 }
@@ -266,12 +273,41 @@ on_writable(void *ctx, int fd, unsigned events)
     watch(q);
 }
 
+static void
+on_join_over(void *ctx)
+{
+    struct out_queue *q = ctx;
+
+    q->join = NULL;
+    if (q->writers[OUT_MAIN] != NULL)
+        return;
+    drain(q, MAX_ROUND_BYTES);
+    watch(q);
+}
+
+/* Whether what is queued for the terminal waits for more. */
+static bool
+join(struct out_queue *q)
+{
+    int64_t left_us = q->wrote_us + JOIN_US - clock_now_us();
+
+    if (q->writers[OUT_MAIN] != NULL || !out_queue_is_waiting(q) ||
+        q->n_queued >= JOIN_BYTES || q->wrote_us == 0 || left_us <= 0)
+        return false;
+    if (q->join == NULL)
+        q->join =
+            loop_add_timer(q->loop, (left_us + 999) / 1000, on_join_over, q);
+    return true;
+}
+
 /* After every change of the queue. */
 static void
 kick(struct out_queue *q)
 {
     if (q->n_queued >= OUT_QUEUE_HIGH)
         q->was_high = true;
+    if (q->ways[OUT_MAIN] == OUT_NONBLOCKING && join(q))
+        return;
     if (q->ways[OUT_MAIN] == OUT_NONBLOCKING)
         q->full[OUT_MAIN] = out_queue_is_waiting(q);
     else
@@ -377,6 +413,8 @@ out_queue_fini(struct out_queue *q, int limit_ms)
     end_picture(q, q->first);
     while (q->first != NULL)
         remove_segment(q, NULL, q->first);
+    loop_timer_remove(q->join);
+    q->join = NULL;
     for (int ch = OUT_MAIN; ch <= OUT_SIDE; ch++) {
         loop_fd_remove(q->writers[ch]);
         q->writers[ch] = NULL;

@@ -4,7 +4,16 @@
 # usage: run.sh   (from the build tree; make bench calls it)
 #
 # Prints the figures of docs/performance.md: medians, and ratios to a peer that
-# was measured in turn with the program in the same run.
+# was measured in turn with the program in the same run. All are measured even
+# if one is not as it must be; the status says whether all are.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
-exec /usr/bin/env PYTHONDONTWRITEBYTECODE=1 python3 "$here/bench.py" "$@"
+PYTHONDONTWRITEBYTECODE=1
+export PYTHONDONTWRITEBYTECODE
+status=0
+python3 "$here/bench.py" "$@" || status=1
+if [ -x ./tests/bench/bench_stream ]; then
+    ./tests/bench/bench_stream || status=1
+fi
+python3 "$here/bench_screen.py" || status=1
+exit "$status"

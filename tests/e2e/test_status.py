@@ -300,7 +300,7 @@ def test_thinking_that_is_refused_is_left_out():
             reply([thinking("Ho."), "Three."])]) as server:
         done = two_questions(place, server)
         assert done.status == 0, done
-        assert done.stdout == b"One.\nTwo.\nThree.\n", done
+        assert done.stdout == b"One.\n\nTwo.\n\nThree.\n", done
         assert b"goes on without it" in done.stderr, done
         counts = [len(thoughts(r)) for r in server.message_requests]
         assert counts == [0, 1, 0, 1], counts

@@ -73,6 +73,9 @@ check_reply(const struct claude_reply *reply)
             json_free(input);
         }
     }
+    expect(utf8_valid(reply->content, strlen(reply->content)) &&
+               utf8_valid(reply->text, strlen(reply->text)),
+           "a reply is not valid UTF-8");
     expect(reply->n_calls == 0 || reply->stop == CLAUDE_STOP_TOOL_USE,
            "calls without the reason");
     expect(claude_history_add_user(h, "q", 1, NULL) == 0, "no question");

@@ -70,7 +70,7 @@ if [ -n "$src" ] && [ -n "$build" ] && ! {
         *) cp -R "$name" "$tree/tests/" ;;
         esac
     done
-    for name in sandbox_driver lineedit_driver; do
+    for name in sandbox_driver lineedit_driver turn_driver; do
         [ ! -e "$build/tests/helpers/$name" ] ||
             cp "$build/tests/helpers/$name" "$tree/tests/helpers/"
     done
@@ -90,8 +90,9 @@ if [ -n "$src" ] && [ -n "$build" ] && ! {
     SANDPIPER_PICTURE=$tree/sandpiper-picture
     SANDBOX_DRIVER=$tree/tests/helpers/sandbox_driver
     LINEEDIT_DRIVER=$tree/tests/helpers/lineedit_driver
+    TURN_DRIVER=$tree/tests/helpers/turn_driver
     export abs_top_srcdir abs_top_builddir srcdir SANDPIPER SANDPIPER_PICTURE
-    export SANDBOX_DRIVER LINEEDIT_DRIVER
+    export SANDBOX_DRIVER LINEEDIT_DRIVER TURN_DRIVER
     cd "$tree"
 fi
 
