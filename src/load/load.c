@@ -25,6 +25,7 @@
 #include "model/event.h"
 #include "sandbox/sandbox.h"
 
+#define MAX_DURATION_BYTES 64
 #define MAX_REPORT_BYTES (4u << 20)
 #define MAX_CODE_BYTES (64u << 10)
 #define MAX_FOR_MODEL_BYTES (16u << 10)
@@ -442,13 +443,35 @@ on_note(void *ctx, const char *kind, const char *text)
     (void)text;
 }
 
+/* A SIGINT meant for an earlier cell may come late and hit the snippet. */
+static bool
+was_stopped(const struct load *load, const struct sandbox_outcome *outcome)
+{
+    return load->cancelled || outcome->outcome == EVENT_INTERRUPTED ||
+           str_eq(outcome->error_name, "KeyboardInterrupt");
+}
+
+static void
+fill_timeout(const struct load *load, struct error *err)
+{
+    AUTO_SBUF struct sbuf sb = {0};
+
+    sbuf_init(&sb, MAX_DURATION_BYTES);
+    str_add_duration(&sb, load->timeout_ms);
+    error_fill(err, ERR_DATA,
+               "%s: loading takes more than %s: limits.cell_seconds",
+               load->path, sb.data);
+}
+
 /* Says in one line why the snippet did not come to its end. */
 static void
 fill_outcome(const struct load *load, const struct sandbox_outcome *outcome,
              struct error *err)
 {
-    if (load->cancelled || outcome->outcome == EVENT_INTERRUPTED)
+    if (was_stopped(load, outcome))
         error_fill(err, ERR_CANCELLED, "%s: loading was stopped", load->path);
+    else if (outcome->outcome == EVENT_TIMEOUT)
+        fill_timeout(load, err);
     else if (outcome->reason != NULL)
         error_fill(err, ERR_DATA, "%s: %s", load->path, outcome->reason);
     else if (outcome->error_name != NULL)

@@ -481,7 +481,7 @@ restart_for_cell(struct local *l)
     if (local_cell_too_many_deaths(l)) {
         error_fill(&err, ERR_SANDBOX,
                    "the interpreter has ended three times within a minute; it "
-                   "is not started again by itself");
+                   "is not started again before the next question or load");
         l->n_deaths = 0;
         local_cell_restarted(l, &err);
         return;

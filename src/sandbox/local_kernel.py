@@ -552,6 +552,17 @@ def finish_cell(error):
     return ("interrupted" if stop or S.interrupted else "error"), described
 
 
+def forget_half_imports(known):
+    """An import that was broken off leaves the parts of a package that were
+    done. Python would take them for the next import as they are, and build a
+    package that lacks them."""
+    for name in set(modules) - known:
+        parents = name.split(".")[:-1]
+        if any(".".join(parents[:n + 1]) not in modules
+               for n in range(len(parents))):
+            modules.pop(name, None)
+
+
 def remember_source(linecache, name, source):
     linecache.cache[name] = (len(source), None, source.splitlines(True), name)
 
@@ -589,9 +600,12 @@ def op_exec(request):
         S.sources.pop(next(iter(S.sources)))
     if "linecache" in modules:
         remember_source(modules["linecache"], filename, source)
+    known = set(modules)
     _, error = call_user(lambda: run_cell(source, filename))
     if S.child:
         leave(0 if error is None else 1)
+    if error is not None or S.interrupted:
+        forget_half_imports(known)
     restore_process()
     status, described = finish_cell(error)
     del error

@@ -591,6 +591,9 @@ def test_fake_as_a_program():
         lines = done.stdout.decode().splitlines()
         assert re.match(r"http://127\.0\.0\.1:\d+$", lines[0]), done
         assert lines[1] == "[]" and done.status == 0, done
+        done = run_piped([sys.executable, "-B", program, "--requests",
+                          script])
+        assert done.stdout.decode().splitlines()[1:] == ["[]", "[]"], done
         assert run_piped([sys.executable, "-B", program, script,
                           "MISSING"]).status == 1
 

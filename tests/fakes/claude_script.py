@@ -18,6 +18,7 @@ Content   text(*parts, split=N)  thinking(*parts, signature=, split=N)
 Controls  gate("name")    send nothing more until server.release("name")
           mark("name")    reached, and go on
           hang()          a gate that nothing opens
+          pause(seconds)  send nothing for so long
           cut("reset")    TCP reset;  cut("close") close in mid-body;
                           cut("end") end the body properly, but early
           ping()  event(name, object)  error_event(type, message)
@@ -30,7 +31,7 @@ import json
 
 
 class Control:
-    """kind: gate mark cut raw event."""
+    """kind: gate mark pause cut raw event."""
 
     def __init__(self, kind, value=None, name=None):
         self.kind = kind
@@ -48,6 +49,10 @@ def mark(name):
 
 def hang():
     return Control("gate", None)
+
+
+def pause(seconds):
+    return Control("pause", seconds)
 
 
 def cut(how="reset"):
@@ -124,6 +129,17 @@ def redacted_thinking(data):
     return Block(dict(final), [], final)
 
 
+def _input_of(body):
+    """The object that the JSON text means; None where it means none, and
+    what the client then sends back is its own affair."""
+    try:
+        value = json.loads(body)
+        body = json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
 def tool_use(name, input=None, id=None, fragments=None, split=None,
              caller=None, stop=True):
     """fragments: strings and controls that make up the JSON text of the
@@ -135,10 +151,7 @@ def tool_use(name, input=None, id=None, fragments=None, split=None,
         fragments = [""] + _parts([body], split)
     else:
         fragments = _parts(fragments, split)
-    try:
-        value = json.loads(_joined(fragments) or "{}")
-    except ValueError:
-        value = None
+    value = _input_of(_joined(fragments) or "{}")
     start = {"type": "tool_use", "id": id, "name": name, "input": {}}
     final = {"type": "tool_use", "id": id, "name": name, "input": value}
     if caller is not None:

@@ -32,10 +32,11 @@ which then makes the figures of the usage; KeyTrap() is a server that accepts
 anything and records the credentials that reached it.
 
 As a program:
-    claude_server.py [--repeat] [--tls CERT KEY] SCRIPT.py [NAME]
+    claude_server.py [--repeat] [--tls CERT KEY] [--requests] SCRIPT.py [NAME]
 runs the list NAME (default SCRIPT) of SCRIPT.py, prints its URL on the first
 line, and ends at end of input on stdin, then printing one line of JSON with
-the violations; status 1 if there were any.
+the violations, and with --requests one more with what was asked; status 1 if
+there were violations.
 """
 
 import argparse
@@ -56,17 +57,17 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from claude_rules import Rules, check_headers  # noqa: E402
 from claude_script import (Block, Control, Exchange, block,  # noqa: E402
                            cut, error, error_event, event, gate, hang, mark,
-                           ping, raw, raw_http, redacted_thinking, redirect,
-                           reply, response, text, thinking, tool_results,
-                           tool_use)
+                           pause, ping, raw, raw_http, redacted_thinking,
+                           redirect, reply, response, text, thinking,
+                           tool_results, tool_use)
 from claude_values import (Rejection, error_type, need,  # noqa: E402
                            parse_json)
 from claude_wire import Body, Closed, Connection, Sse  # noqa: E402
 
 __all__ = ["ClaudeServer", "KeyTrap", "Rules", "block", "cut", "error",
-           "error_event", "event", "gate", "hang", "mark", "ping", "raw",
-           "raw_http", "redacted_thinking", "redirect", "reply", "response",
-           "text", "thinking", "tool_results", "tool_use"]
+           "error_event", "event", "gate", "hang", "mark", "pause", "ping",
+           "raw", "raw_http", "redacted_thinking", "redirect", "reply",
+           "response", "text", "thinking", "tool_results", "tool_use"]
 
 REASONS = {200: "OK", 307: "Temporary Redirect", 400: "Bad Request",
            401: "Unauthorized", 404: "Not Found", 413: "Payload Too Large",
@@ -578,13 +579,22 @@ def _json_response(obj):
                     {"content-type": "application/json"})
 
 
+def _summary(request):
+    """What a test in another language looks at."""
+    return {"method": request.method, "path": request.path,
+            "query": request.query, "time": request.time,
+            "headers": dict(request.headers), "body": request.body}
+
+
 def main():
     parser = argparse.ArgumentParser(usage="%(prog)s [--repeat] "
-                                     "[--tls CERT KEY] SCRIPT.py [NAME]")
+                                     "[--tls CERT KEY] [--requests] "
+                                     "SCRIPT.py [NAME]")
     parser.add_argument("script")
     parser.add_argument("name", nargs="?", default="SCRIPT")
     parser.add_argument("--repeat", action="store_true")
     parser.add_argument("--tls", nargs=2)
+    parser.add_argument("--requests", action="store_true")
     args = parser.parse_args()
     # The script's own import must give the module of this very file.
     sys.modules["claude_server"] = sys.modules["__main__"]
@@ -598,6 +608,8 @@ def main():
         pass
     server.close()
     print(json.dumps(server.violations), flush=True)
+    if args.requests:
+        print(json.dumps([_summary(r) for r in server.requests]), flush=True)
     return 1 if server.violations else 0
 
 

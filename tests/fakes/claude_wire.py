@@ -207,6 +207,22 @@ class Connection:
                 self.request.closed.set()
                 raise Closed()
 
+    def pause(self, seconds):
+        """Is silent for so long; ends early if the client hangs up."""
+        end = time.monotonic() + seconds
+        left = seconds
+        while left > 0:
+            ready, _, _ = select.select([self.sock, self.wake_in], [], [],
+                                        left)
+            if self.wake_in in ready:
+                self.wake_in.recv(4096)
+            if self.server.closing:
+                raise Closed()
+            if self.sock in ready and not self._fill():
+                self.request.closed.set()
+                raise Closed()
+            left = end - time.monotonic()
+
     def reset(self):
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER,
                              struct.pack("ii", 1, 0))
@@ -260,6 +276,8 @@ class Body:
             self.conn.hold(control.value)
         elif control.kind == "mark":
             self.conn.server.reach(control.value)
+        elif control.kind == "pause":
+            self.conn.pause(control.value)
         elif control.kind == "cut":
             self.cut(control.value)
         elif control.kind == "raw":

@@ -457,6 +457,25 @@ class Interrupts(Shared):
         os.killpg(self.k.process.pid, signal.SIGINT)
         self.assertEqual(self.k.finish()["status"], "interrupted")
 
+    def test_an_import_that_is_broken_off(self):
+        """The next import is a whole one, with the parts that were done."""
+        self.k.run("import os, sys\nos.makedirs('half/deep', exist_ok=True)\n"
+                   "for name, text in (\n"
+                   "    ('half/__init__.py',\n"
+                   "     'import half.part, half.deep.er, os, time\\n'\n"
+                   "     'if not os.path.exists(\"go\"):\\n'\n"
+                   "     '    print(\"half\", flush=True)\\n'\n"
+                   "     '    time.sleep(1000)\\n'),\n"
+                   "    ('half/part.py', 'x = 7\\n'),\n"
+                   "    ('half/deep/__init__.py', ''),\n"
+                   "    ('half/deep/er.py', 'y = 8\\n')):\n"
+                   "    open(name, 'w').write(text)\n"
+                   "sys.path.insert(0, os.getcwd())")
+        self.interrupt("import half", b"half\n")
+        self.k.run("open('go', 'w').close()")
+        self.assertEqual(self.plain(
+            "import half\nhalf.part.x, half.deep.er.y"), "(7, 8)")
+
     def test_idle_interrupts_are_ignored(self):
         for i in range(100):
             os.killpg(self.k.process.pid, signal.SIGINT)
