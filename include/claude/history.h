@@ -57,9 +57,10 @@ WARN_UNUSED int claude_history_add_assistant(struct claude_history *h,
 /*
  * One user message with one result for each waiting id, in their order; text,
  * when not blank, follows them. An image that the service would not take (over
- * the whole conversation: 100 images; each 2000 pixels a side, 10 MB, a PNG) is
- * replaced by a line of text that says so, and so is all output that would make
- * the conversation too long. Errors: ERR_INTERNAL when ids do not match.
+ * the whole conversation: 100 images and 24 MB; each a PNG of at most 2000
+ * pixels a side and 10 MB as base64) is replaced by a line of text that says
+ * so, and so is all output that would make the conversation too long. Errors:
+ * ERR_INTERNAL when ids do not match.
  */
 WARN_UNUSED int claude_history_add_results(
     struct claude_history *h, const struct claude_tool_result *results,

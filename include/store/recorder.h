@@ -20,6 +20,7 @@ struct recorder;
 struct session;
 struct sink_ops;
 
+/* Thinking about one question that is kept: the first of it. */
 #define RECORDER_THINKING_BYTES (64u << 10)
 
 enum recorder_kind { RECORDER_TEXT, RECORDER_TABLE, RECORDER_CHART };

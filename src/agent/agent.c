@@ -235,7 +235,7 @@ agent_tell(struct agent *a, const char *text)
     sbuf_add_str(&a->told, text);
 }
 
-/* Appends a user message of what was told and text, which may be "". */
+/* Appends a user message of what was told and words, which may be "". */
 static int
 add_message(struct agent *a, const char *words, struct error *err)
 {

@@ -118,7 +118,8 @@ finish_charts(struct agent *a)
 
     if (a->n_charts_left_out > 0) {
         AUTO_FREE char *note = xasprintf(
-            "%zu more charts are not sent as pictures", a->n_charts_left_out);
+            "%zu more chart%s not sent as pictures", a->n_charts_left_out,
+            a->n_charts_left_out == 1 ? " is" : "s are");
 
         context_add_note(&a->context, note);
     }

@@ -252,6 +252,7 @@ add_status(const struct sandbox_outcome *o, struct sbuf *out)
     sbuf_add_str(out, "]\n");
 }
 
+/* out is empty: a label that turns out wrong is written anew. */
 static void
 add_error(const struct sandbox_outcome *o, size_t max, struct sbuf *out)
 {

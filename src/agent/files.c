@@ -165,7 +165,8 @@ finish_files(struct agent *a)
 
     if (n > 0) {
         AUTO_FREE char *text =
-            xasprintf("%" PRIu64 " more new files were left in the sandbox", n);
+            xasprintf("%" PRIu64 " more new file%s left in the sandbox", n,
+                      n == 1 ? " was" : "s were");
 
         agent_notice(a, EVENT_INFO, text);
         context_add_note(&a->context, text);

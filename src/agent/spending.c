@@ -339,7 +339,8 @@ agent_set_budget(struct agent *a, int64_t nanousd, struct error *err)
     if (nanousd > 0 && a->config.price == NULL)
         return err_set(err, ERR_UNSUPPORTED,
                        "no budget can be kept: there is no price for the "
-                       "model");
+                       "model %s",
+                       claude_model(a->config.claude));
     a->config.budget_nanousd = nanousd;
     return 0;
 }

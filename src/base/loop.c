@@ -612,6 +612,7 @@ run_round(struct loop *loop)
         assert(errno == EINTR || errno == EAGAIN || errno == ENOMEM);
         n_polled = 0;
     }
+    /* Rounds are many while a reply streams; an empty pipe is not read. */
     if (n_ready < 0 || loop->polls[0].revents != 0) {
         run_signals(loop);
     }

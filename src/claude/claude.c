@@ -21,6 +21,7 @@
 #include "base/loop.h"
 #include "base/sbuf.h"
 #include "base/str.h"
+#include "base/utf8.h"
 #include "claude/claude_call_internal.h"
 #include "claude/claude_codec_internal.h"
 #include "claude/claude_limits_internal.h"
@@ -244,6 +245,8 @@ append(struct error *err, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(err->msg + len, sizeof(err->msg) - len, fmt, ap);
     va_end(ap);
+    len = strlen(err->msg);
+    err->msg[len - utf8_pending(err->msg, len)] = '\0';
 }
 
 static void

@@ -108,11 +108,14 @@ take_code(struct recorder *r, const struct event *ev)
 /* ---- what was printed -----------------------------------------------------
  */
 
+/* What a piece takes beside its text, about. */
+#define PIECE_BYTES (sizeof(struct recorder_piece) + 64)
+
 static void
 forget(struct recorder *r, struct recorder_cell *c)
 {
     for (size_t i = 0; i < c->n_pieces; i++)
-        r->n_bytes -= c->pieces[i].text.len;
+        r->n_bytes -= c->pieces[i].text.len + PIECE_BYTES;
     free_pieces(c);
     c->is_forgotten = true;
 }
@@ -129,11 +132,17 @@ make_room(struct recorder *r, const struct recorder_cell *c, size_t len)
     return r->n_bytes + len <= RECORDER_MAX_BYTES;
 }
 
+/* NULL when there is no room: a cell may change its stream with every byte. */
 static struct recorder_piece *
-add_piece(struct recorder_cell *c)
+add_piece(struct recorder *r, struct recorder_cell *c)
 {
     struct recorder_piece *p = NULL;
 
+    if (c->is_cut || !make_room(r, c, PIECE_BYTES)) {
+        c->is_cut = true;
+        return NULL;
+    }
+    r->n_bytes += PIECE_BYTES;
     c->pieces = xreallocarray(c->pieces, c->n_pieces + 1, sizeof(*c->pieces));
     p = &c->pieces[c->n_pieces++];
     memset(p, 0, sizeof(*p));
@@ -164,7 +173,9 @@ take_printed(struct recorder *r, const struct event *ev)
     if (c->n_pieces > 0)
         p = &c->pieces[c->n_pieces - 1];
     if (p == NULL || p->is_output || p->stream != ev->stream) {
-        p = add_piece(c);
+        p = add_piece(r, c);
+        if (p == NULL)
+            return;
         p->stream = ev->stream;
     }
     add_text(r, c, p, ev->text, ev->len);
@@ -177,7 +188,9 @@ take_shown(struct recorder *r, struct recorder_cell *c, const struct output *o)
 
     if (c->is_forgotten)
         return;
-    p = add_piece(c);
+    p = add_piece(r, c);
+    if (p == NULL)
+        return;
     p->is_output = true;
     p->index = o->index;
     if (o->png == NULL && o->table == NULL && o->text != NULL)

@@ -33,14 +33,18 @@ cmd_cell_find(const struct app *app, const char *word, int *output,
         return NULL;
     }
     if (len == 0 || len >= sizeof(number) || (dot != NULL && output == NULL)) {
-        error_fill(err, ERR_USAGE, "'%s' is no number of a cell", word);
+        error_fill(err, ERR_USAGE,
+                   "'%s' is no number of a cell; the last is %d", word,
+                   n_cells);
         return NULL;
     }
     memcpy(number, word, len);
     number[len] = '\0';
     if (str_to_int(number, 1, INT32_MAX, &n, NULL) < 0 ||
         (dot != NULL && str_to_int(dot + 1, 1, MAX_OUTPUTS, &m, NULL) < 0)) {
-        error_fill(err, ERR_USAGE, "'%s' is no number of a cell", word);
+        error_fill(err, ERR_USAGE,
+                   "'%s' is no number of a cell; the last is %d", word,
+                   n_cells);
         return NULL;
     }
     if (n > n_cells) {

@@ -29,7 +29,7 @@ run_thinking(struct app *app, char *const *words, size_t n_words,
     }
     view_thinking(app->config.view, text);
     if (n_dropped > 0)
-        view_note(app->config.view, "%" PRIu64 " bytes more were not kept",
+        view_note(app->config.view, "the rest, %" PRIu64 " bytes, was not kept",
                   n_dropped);
     return CMD_OK;
 }

@@ -171,14 +171,15 @@ show_tail(struct view *v, struct view_program *p)
     if (at > 0 || p->n_tail_dropped_bytes > 0) {
         AUTO_SBUF struct sbuf sb = {0};
         uint64_t n_left = p->n_tail_lines - n_shown;
+        const char *plural = n_left > 1 ? "s" : "";
 
         sbuf_init(&sb, VIEW_LINE_BYTES);
         str_add_grouped(&sb, (int64_t)(n_left > 0 ? n_left : 1));
         if (v->config.no_commands)
-            view_note(v, "%s lines of output are left out here", sb.data);
+            view_note(v, "%s line%s of output left out here", sb.data, plural);
         else
-            view_note(v, "%s lines of output are left out here %s :full %d",
-                      sb.data, view_dot(v), p->cell);
+            view_note(v, "%s line%s of output left out here %s :full %d",
+                      sb.data, plural, view_dot(v), p->cell);
     }
     view_speak(v, view_side(v), VOICE_PROGRAM);
     out_text(v->config.out, &p->stream, p->tail.data + at, p->tail.len - at);

@@ -108,8 +108,11 @@ void view_show_words(struct view *v, const struct event *ev,
                      struct out_stream *s, bool *open, enum out_channel ch,
                      enum voice voice);
 
-/* Thinking, as display.thinking wants it. A cell follows: its last words are
-   said if they have not been; ev says something else: they are not. */
+/*
+ * Thinking, as display.thinking wants it. Of brief thinking the last words are
+ * held back: view_say_thinking shows them, since a cell follows;
+ * view_drop_thinking forgets them if ev has other words, or ends the turn.
+ */
 void view_put_thinking(struct view *v, const struct event *ev);
 void view_say_thinking(struct view *v);
 void view_drop_thinking(struct view *v, const struct event *ev);

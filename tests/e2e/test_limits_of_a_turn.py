@@ -205,16 +205,16 @@ def test_time_while_stopped_does_not_count():
     """Ctrl-Z is no time of the question's: after fg it goes on."""
     with Place() as place, ClaudeServer([
             reply([words("half ", gate("held"), "rest")])]) as server:
-        place.config("limits:\n  turn_seconds: 4\n")
+        place.config("limits:\n  turn_seconds: 6\n")
         with place.repl(server) as s:
             s.at_prompt()
             s.type_line("wait")
             s.shows("half")
             s.signal(signal.SIGSTOP)
-            time.sleep(6)
+            time.sleep(7)
             s.signal(signal.SIGCONT)
             start = time.monotonic()
-            s.shows("stopped after 4.0 s")
+            s.shows("stopped after 6.0 s")
             assert time.monotonic() - start > 1, time.monotonic() - start
             server.release("held")
 
@@ -293,7 +293,7 @@ def test_own_system_prompt():
             out.write("Speak like a pirate.\n")
         with place.repl(server) as s:
             s.at_prompt()
-            s.has("· the system prompt is yours: ")
+            s.has("· the system prompt is yours:")
             s.ask("first")
             with open(path, "w") as out:
                 out.write("Changed in between.\n")

@@ -38,9 +38,11 @@ KNOWN = [(re.compile(pattern), remedy) for pattern, remedy in [
     (r"limits\.rounds", "ask to go on"),
     (r"stopped before call \d+: \$|model\.budget_usd|limits\.turn_usd|"
      r"limits\.turn_seconds|:budget", "raise the limit"),
+    (r"stopped: the model made the same call", "ask in another way"),
     # Cells.
     (r"cell \d+: The interpreter was ended", "load and compute again"),
-    (r": The cell did not stop when asked", "load and compute again"),
+    (r": The cell did not stop (when asked|at its time limit)",
+     "load and compute again"),
     (r": The interpreter did not take the cell", "load and compute again"),
     (r"the cell left .*: a symbolic link; it is not copied",
      "have it write a file"),
@@ -50,7 +52,7 @@ KNOWN = [(re.compile(pattern), remedy) for pattern, remedy in [
     (r"there is no command ':\w+'; (the nearest is ':\w+'|see :help)",
      "type another"),
     (r"usage: :\w+", "type it so"),
-    (r"cell: \S+ is no whole number", "name a cell"),
+    (r"'\S+' is no number of a cell; the last is \d+", "name a cell"),
     (r"no cell has run yet", "ask first"),
     (r"there is nothing to try again", "ask"),
     (r"cell \d+ shows no chart and no table", "name another cell"),

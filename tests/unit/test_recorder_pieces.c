@@ -97,6 +97,27 @@ test_pieces_are_in_order(void **state)
     recorder_free(r);
 }
 
+/* A change of the stream with every byte is bounded like the bytes. */
+static void
+test_many_short_pieces(void **state)
+{
+    struct recorder *r = recorder_new(NULL);
+    const struct recorder_cell *c = NULL;
+
+    (void)state;
+    begin_cell(r, 1);
+    for (int i = 0; i < 2000000; i++)
+        print(r, 1, i % 2 == 0 ? EVENT_STDOUT : EVENT_STDERR, "x", 1);
+    c = recorder_cell(r, 1);
+    assert_true(c->is_cut);
+    assert_true(c->n_pieces <= RECORDER_MAX_BYTES / sizeof(*c->pieces));
+    begin_cell(r, 2);
+    print(r, 2, EVENT_STDOUT, "y", 1);
+    assert_true(recorder_cell(r, 1)->is_forgotten);
+    assert_int_equal(recorder_cell(r, 2)->n_pieces, 1);
+    recorder_free(r);
+}
+
 /* Output without a cell is nobody's. */
 static void
 test_output_of_no_cell(void **state)
@@ -157,7 +178,7 @@ test_one_cell_that_is_too_long(void **state)
     c = recorder_cell(r, 2);
     assert_true(c->is_cut);
     assert_false(c->is_forgotten);
-    assert_int_equal(c->pieces[0].text.len, 64 * MIB);
+    assert_int_equal(c->pieces[0].text.len, 63 * MIB);
     recorder_free(r);
 }
 
@@ -166,6 +187,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pieces_are_in_order),
+        cmocka_unit_test(test_many_short_pieces),
         cmocka_unit_test(test_output_of_no_cell),
         cmocka_unit_test(test_older_cells_make_room),
         cmocka_unit_test(test_one_cell_that_is_too_long),

@@ -680,9 +680,8 @@ test_a_thousand_lines_are_cut_with_a_count(void **state)
     for (int i = 1; i <= 1000; i++) {
         sbuf_addf(&lines, "line %d\n", i);
         if (i == 201)
-            sbuf_add_str(&expect,
-                         DOT " 750 lines of output are left out here " DOT
-                             " :full 1\n");
+            sbuf_add_str(&expect, DOT " 750 lines of output left out here " DOT
+                                      " :full 1\n");
         if (i <= 200 || i > 950)
             sbuf_addf(&expect, BAR " line %d\n", i);
     }
