@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -217,12 +218,34 @@ handle_stream(void *ctx, int fd, unsigned events)
 
 /* --- events --- */
 
+/* Whether there is something to read that has not been looked at for a mark.
+   A machine that is busy may call the timer before the stream. */
+static bool
+has_unread(const struct local_link *link)
+{
+    for (size_t i = 0; i < 2; i++) {
+        const struct stream *s = &link->streams[i];
+        int n = 0;
+
+        if (s->fd >= 0 && !s->stopped && ioctl(s->fd, FIONREAD, &n) == 0 &&
+            n > 0)
+            return true;
+    }
+    return false;
+}
+
 static void
 handle_mark_timer(void *ctx)
 {
     struct local_link *link = ctx;
     uint64_t last = link->waiting_mark;
 
+    if (has_unread(link) &&
+        clock_now_ms() - link->wait_since_ms <= MAX_MARK_WAIT_MS) {
+        link->mark_timer = loop_add_timer(link->loop, LOCAL_LINK_MARK_WAIT_MS,
+                                          handle_mark_timer, link);
+        return;
+    }
     link->mark_timer = NULL;
     link->depth++;
     /* Either an event without its marks, or marks without their event. */

@@ -4,7 +4,9 @@
 
 import os
 import re
+import signal
 import sys
+import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -334,6 +336,29 @@ def test_output_flood_is_cut_at_4_mib():
 
 
 @tap.timeout(60)
+def test_nothing_is_lost_where_the_client_is_slow():
+    """It gets hardly any time while a cell that has ended is still read."""
+    with Sandbox() as sb:
+        sb.cell("import sys")
+        sb.start_cell("sys.stdout.write('x' * 3000000)")
+        over = threading.Event()
+
+        def hold_back():
+            while not over.wait(0.002):
+                sb.process.send_signal(signal.SIGSTOP)
+                over.wait(0.06)
+                sb.process.send_signal(signal.SIGCONT)
+        slow = threading.Thread(target=hold_back)
+        slow.start()
+        try:
+            cell = sb.finish_cell()
+        finally:
+            over.set()
+            slow.join()
+        assert cell.outcome == "ok", cell.outcome
+        assert len(cell.stdout) == 3000000, len(cell.stdout)
+
+
 def test_many_and_huge_results():
     with Sandbox() as sb:
         sb.cell("x = 1")

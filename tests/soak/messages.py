@@ -57,6 +57,7 @@ KNOWN = [(re.compile(pattern), remedy) for pattern, remedy in [
     (r"there is nothing to try again", "ask"),
     (r"cell \d+ shows no chart and no table", "name another cell"),
     (r"there is no cell \d+", "name another cell"),
+    (r"the table cannot be shown whole: ", "ask for the table again"),
     (r": there is no such file", "name another file"),
     (r": loading was stopped", "load it again"),
     (r": loading takes more than .*limits\.cell_seconds", "raise the limit"),
