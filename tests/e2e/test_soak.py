@@ -14,7 +14,7 @@ import soak  # noqa: E402
 import tap  # noqa: E402
 from claude_faults import Sent  # noqa: E402
 
-SECONDS = 40
+SECONDS = 12
 SEED = 2
 
 
