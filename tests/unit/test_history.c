@@ -289,6 +289,10 @@ next_random(uint32_t *seed)
     return *seed >> 16;
 }
 
+#define THOUGHT_AND_TEXT                                                       \
+    "{\"type\":\"thinking\",\"thinking\":\"\",\"signature\":\"s\"},"           \
+    "{\"type\":\"text\",\"text\":\"b\"}"
+
 /* Any calls in any order, legal or not: what is accepted leaves a history that
    the service takes, and all that stood there before stays as it was. */
 static void
@@ -296,9 +300,7 @@ test_any_sequence_leaves_a_valid_history(void **state)
 {
     static const char *const contents[] = {
         "[{\"type\":\"text\",\"text\":\"a\"}]", "[" CALL("t1") "]",
-        "[" CALL("t1") "," CALL("t2") "]", "[]",
-        "[{\"type\":\"thinking\",\"thinking\":\"\",\"signature\":\"s\"},"
-        "{\"type\":\"text\",\"text\":\"b\"}]"};
+        "[" CALL("t1") "," CALL("t2") "]", "[]", "[" THOUGHT_AND_TEXT "]"};
     static const size_t n_ids[] = {0, 1, 2, 0, 0};
     uint32_t seed = 7;
 
