@@ -59,7 +59,8 @@ struct agent_seen {
 
 /* A file that is new or changed after the cell. */
 struct agent_found {
-    char *name; /* owned */
+    char *name;  /* owned */
+    size_t seen; /* its place in agent.seen */
     uint64_t size_bytes;
     char *refused; /* owned; or NULL */
 };
@@ -115,6 +116,7 @@ struct agent {
     int64_t image_bytes;  /* of the pictures behind it, as text, ... */
     int64_t image_tokens; /* ... and as the service counts them */
     size_t n_streamed;    /* bytes of the reply in progress */
+    size_t n_tool;        /* those of the call in progress */
     int64_t asked_tokens; /* the longest reply that was asked for */
     bool is_short;        /* the budget made the reply shorter */
 
@@ -149,7 +151,8 @@ struct agent {
     size_t n_found;
     size_t at_found;
     uint64_t n_left_out;
-    int copy_fd; /* owned; -1: none */
+    uint64_t late_bytes; /* that may be copied though the turn is to end */
+    int copy_fd;         /* owned; -1: none */
 
     struct error sink_err;
     struct error end_err;
@@ -206,6 +209,10 @@ void agent_end_repeating(struct agent *a);
 
 /* Counts what a reply used; at_least: it broke off. */
 void agent_spend(struct agent *a, const struct usage *usage, bool at_least);
+
+/* Counts what came of a reply that broke off against the budgets, at one token
+   a byte: how much of it the service counts is not known. */
+void agent_lose_output(struct agent *a, const struct usage *u);
 
 /* A reply broke off and is asked for again; nobody says what it cost. */
 void agent_spend_unknown(struct agent *a);

@@ -19,6 +19,9 @@
 #define MAX_COPY_BYTES (50u << 20)
 #define MAX_COPIES 20
 
+/* What is still copied once the turn is to end: nobody waits for more. */
+#define MAX_LATE_BYTES (1u << 20)
+
 static void copy_next(struct agent *a);
 
 void
@@ -138,6 +141,14 @@ emit_file(struct agent *a, const struct agent_found *f, int fd)
         a, &(struct event){.kind = EVENT_FILE, .cell = a->cell, .file = &file});
 }
 
+/* Leaves a file for after the next cell: the turn is to end. */
+static void
+leave_file(struct agent *a, const struct agent_found *f)
+{
+    a->seen[f->seen] = (struct agent_seen){0};
+    a->n_left_out++;
+}
+
 static void
 on_copied(void *ctx, enum sandbox_end end, const struct error *err)
 {
@@ -148,6 +159,8 @@ on_copied(void *ctx, enum sandbox_end end, const struct error *err)
     if (err == NULL && end == SANDBOX_DONE &&
         lseek(a->copy_fd, 0, SEEK_SET) == 0) {
         emit_file(a, f, a->copy_fd);
+    } else if (a->stop != AGENT_GO_ON) {
+        leave_file(a, f);
     } else {
         free(f->refused);
         f->refused = xstrdup(err != NULL ? err->msg : "it is gone");
@@ -182,6 +195,13 @@ copy_next(struct agent *a)
     for (; a->at_found < a->n_found; a->at_found++) {
         struct agent_found *f = &a->found[a->at_found];
 
+        if (a->stop != AGENT_GO_ON && f->refused == NULL) {
+            if (f->size_bytes > a->late_bytes) {
+                leave_file(a, f);
+                continue;
+            }
+            a->late_bytes -= f->size_bytes;
+        }
         if (f->refused == NULL && f->size_bytes > MAX_COPY_BYTES)
             f->refused = xasprintf("larger than %u MB", MAX_COPY_BYTES >> 20);
         if (f->refused != NULL) {
@@ -224,6 +244,7 @@ on_listed_after(void *ctx, const struct sandbox_list *list,
         a->found = xreallocarray(a->found, a->n_found + 1, sizeof(*a->found));
         a->found[a->n_found++] = (struct agent_found){
             .name = xstrdup(f->name),
+            .seen = i,
             .size_bytes = f->size_bytes,
             .refused = xstrdup(f->refused),
         };
@@ -236,5 +257,6 @@ on_listed_after(void *ctx, const struct sandbox_list *list,
 void
 agent_collect_files(struct agent *a)
 {
+    a->late_bytes = MAX_LATE_BYTES;
     a->op = sandbox_list_files(a->config.sandbox, on_listed_after, a);
 }

@@ -53,7 +53,9 @@ on_tool(void *ctx, const char *name, const char *input, size_t len)
 
     (void)name;
     (void)input;
-    (void)len;
+    if (len > a->n_tool)
+        a->n_streamed += len - a->n_tool;
+    a->n_tool = len;
     agent_emit_status(a, "writing code");
 }
 
@@ -238,7 +240,7 @@ on_reply(struct agent *a, const struct claude_reply *reply)
     } else if (reply->stop == CLAUDE_STOP_PAUSE &&
                a->n_rounds < a->config.max_rounds) {
         agent_send_request(a);
-    } else if (a->n_calls == 0) {
+    } else if (a->n_calls == 0 && reply->stop != CLAUDE_STOP_PAUSE) {
         end_with_answer(a, reply);
     } else if (a->n_rounds >= a->config.max_rounds) {
         stop_at_rounds(a);
@@ -270,6 +272,8 @@ on_claude_done(void *ctx, const struct claude_reply *reply,
     a->call = NULL;
     if (reply != NULL)
         agent_spend(a, &reply->usage, err != NULL);
+    if (reply != NULL && err != NULL)
+        agent_lose_output(a, &reply->usage);
     if (err == NULL) {
         on_reply(a, reply);
         return;

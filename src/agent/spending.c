@@ -91,6 +91,15 @@ agent_know_images(struct agent *a, const struct claude_tool_result *results,
     a->image_tokens += tokens;
 }
 
+/* Of a reply that broke off: one token a byte, and no more than were asked. */
+static int64_t
+lost_tokens(const struct agent *a)
+{
+    int64_t n = (int64_t)a->n_streamed;
+
+    return n < a->asked_tokens ? n : a->asked_tokens;
+}
+
 void
 agent_spend_unknown(struct agent *a)
 {
@@ -101,12 +110,27 @@ agent_spend_unknown(struct agent *a)
     if (a->config.price != NULL) {
         int64_t most =
             price_worst_prompt(a->config.price, prompt) +
-            price_worst_output(a->config.price, prompt, (int64_t)a->n_streamed);
+            price_worst_output(a->config.price, prompt, lost_tokens(a));
 
         a->lost_nanousd += most;
         a->turn_lost += most;
     }
     a->n_streamed = 0;
+}
+
+void
+agent_lose_output(struct agent *a, const struct usage *u)
+{
+    int64_t more = lost_tokens(a) - u->output_tokens;
+
+    a->n_streamed = 0;
+    if (a->config.price != NULL && more > 0) {
+        int64_t most =
+            price_worst_output(a->config.price, bound_prompt(a), more);
+
+        a->lost_nanousd += most;
+        a->turn_lost += most;
+    }
 }
 
 void
@@ -223,6 +247,7 @@ agent_afford_reply(struct agent *a)
     int64_t most = 0;
 
     a->n_streamed = 0;
+    a->n_tool = 0;
     a->is_short = false;
     if (a->config.price == NULL)
         return true;
@@ -292,7 +317,8 @@ agent_end_at_budget(struct agent *a)
                   more / PRICE_DOLLAR, more % PRICE_DOLLAR / CENT);
         limit.key = "model.budget_usd";
     } else {
-        sbuf_add_str(&hint, ":retry");
+        /* A question of its own would end here again. */
+        sbuf_add_str(&hint, b->n_replies > 0 ? ":retry" : "limits.turn_usd");
         limit.key = "limits.turn_usd";
     }
     limit.hint = hint.data;

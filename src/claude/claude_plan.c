@@ -172,6 +172,10 @@ claude_plan_give_up(struct claude_call *call, const struct error *err)
         /* It was not answered, so it may be tried again. */
         call->c->was_stripped = false;
     }
-    return call->plan != PLAN_AS_IS && err->code != ERR_CANCELLED ? &call->first
-                                                                  : err;
+    /* What the other form was refused for is of no use to anybody, but what
+       has nothing to do with the form is. */
+    return call->plan != PLAN_AS_IS && err->code == ERR_REMOTE &&
+                   err->http_status >= 400 && err->http_status < 500
+               ? &call->first
+               : err;
 }

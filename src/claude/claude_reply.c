@@ -311,6 +311,10 @@ claude_reply_decide_stop(const struct claude_stream *s)
     if (stop == CLAUDE_STOP_TOOL_USE && !has_calls) {
         return CLAUDE_STOP_UNKNOWN;
     }
+    /* The calls are left out, and what is left is not what was paused. */
+    if (stop == CLAUDE_STOP_PAUSE && has_calls) {
+        return CLAUDE_STOP_UNKNOWN;
+    }
     /* Servers of other vendors say so for calls too. */
     if (stop == CLAUDE_STOP_END_TURN && s->compatible && has_calls) {
         for (size_t i = 0; i < s->n_blocks; i++) {

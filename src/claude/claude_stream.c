@@ -337,13 +337,16 @@ on_delta(struct claude_stream *s, const struct cJSON *event, const char *raw,
     return 0;
 }
 
+/* Sums of counts stay within 64 bits, whatever a server says. */
+#define MAX_TOKENS INT64_C(1000000000)
+
 static void
 take_number(const struct cJSON *usage, const char *key, int64_t *out)
 {
     int64_t value = json_int(usage, key, -1);
 
     if (value >= 0) {
-        *out = value;
+        *out = value < MAX_TOKENS ? value : MAX_TOKENS;
     }
 }
 
@@ -353,8 +356,9 @@ take_usage(struct claude_stream *s, const struct cJSON *usage)
 {
     const struct cJSON *split = json_get(usage, "cache_creation");
     struct usage *u = &s->usage;
-    int64_t written = json_int(usage, "cache_creation_input_tokens", -1);
+    int64_t written = -1;
 
+    take_number(usage, "cache_creation_input_tokens", &written);
     take_number(usage, "input_tokens", &u->input_tokens);
     take_number(usage, "cache_read_input_tokens", &u->cache_read_tokens);
     take_number(usage, "output_tokens", &u->output_tokens);

@@ -301,6 +301,30 @@ test_budget_counts_what_broke_off(void **state)
     fixture_end(f);
 }
 
+/* Nobody says what a reply has cost that was stopped, so what was seen of it
+   counts; else one could read for ever. */
+static void
+test_budget_counts_what_was_stopped(void **state)
+{
+    struct fixture *f = begin_with(50 * CENT, 0);
+    AUTO_FREE char *text = xcalloc(12001, 1);
+    int n_asked = 0;
+
+    (void)state;
+    memset(text, 'x', 12000);
+    for (enum event_outcome outcome = EVENT_INTERRUPTED;
+         outcome == EVENT_INTERRUPTED; n_asked++) {
+        assert_true(n_asked < 5);
+        clear_exchanges(f);
+        x_begin(f);
+        x_open_text(f, text);
+        x_hang(f);
+        outcome = ask_and_cancel(f, "q", 30);
+    }
+    expect_logged(f, "stopped before call ");
+    fixture_end(f);
+}
+
 /* ---- time -----------------------------------------------------------------
  */
 
@@ -555,6 +579,26 @@ test_retry_after_the_limit_of_rounds(void **state)
     fixture_end(f);
 }
 
+/* A reply that is paused over and over is no answer. */
+static void
+test_pauses_end_at_the_limit_of_rounds(void **state)
+{
+    struct fixture *f = fixture_begin();
+
+    (void)state;
+    make_agent(f, 3);
+    f->may_pause = true;
+    for (int i = 0; i < 3; i++) {
+        x_begin(f);
+        x_text(f, "Still at it.");
+        x_end(f, "pause_turn");
+    }
+    assert_int_equal(ask(f, "q"), EVENT_LIMIT);
+    assert_int_equal(f->n_requests, 3);
+    expect_logged(f, "limits.rounds");
+    fixture_end(f);
+}
+
 int
 main(void)
 {
@@ -569,6 +613,7 @@ main(void)
         cmocka_unit_test(test_budget_of_one_question),
         cmocka_unit_test(test_budget_is_never_passed),
         cmocka_unit_test(test_budget_counts_what_broke_off),
+        cmocka_unit_test(test_budget_counts_what_was_stopped),
         cmocka_unit_test(test_time_of_a_turn),
         cmocka_unit_test(test_same_call_with_the_same_outcome),
         cmocka_unit_test(test_same_call_twice),
@@ -578,6 +623,7 @@ main(void)
         cmocka_unit_test(test_retry_in_the_middle),
         cmocka_unit_test(test_retry_after_an_interrupt),
         cmocka_unit_test(test_retry_after_the_limit_of_rounds),
+        cmocka_unit_test(test_pauses_end_at_the_limit_of_rounds),
     };
 
     return cmocka_run_group_tests_name("agent limits", tests, NULL, NULL);

@@ -378,6 +378,19 @@ static const struct change_case fall_back_cases[] = {
      true,
      REFUSED,
      "Fc"},
+    {"no money, behind a refusal of the form",
+     {{400, INVALID, false, false}, {402, "", false, false}},
+     CLAUDE_DIALECT_AUTO,
+     true,
+     "done the service refused the request because of billing (402) ",
+     "Fc"},
+    {"too large, behind a refusal of the form",
+     {{400, INVALID, false, false}, {413, "", false, false}},
+     CLAUDE_DIALECT_AUTO,
+     true,
+     "done the conversation is too large for the service; begin a new "
+     "session (413) ",
+     "Fc"},
     {"refused by the vendor behind a gateway",
      {{400, INVALID, true, false}},
      CLAUDE_DIALECT_AUTO,
@@ -529,7 +542,7 @@ static const struct change_case strip_cases[] = {
       {529, "", false, false}},
      CLAUDE_DIALECT_AUTO,
      false,
-     "retry 2 overloaded " REFUSED,
+     "retry 2 overloaded done the service is overloaded (529); tried 2 times ",
      "T--"},
     {"for another reason",
      {{400, ON_HOLD, false, false}},
@@ -584,7 +597,7 @@ test_strip_once_in_a_session(void **state)
     set_up(&f, "claude-x", CLAUDE_DIALECT_AUTO, false, answers);
     add_reply(&f, "[" THOUGHT "," TEXT "]");
     ask(&f);
-    assert_string_equal(f.log.data, "retry 2 net " REFUSED);
+    assert_string_equal(f.log.data, "retry 2 net done broken; tried 2 times ");
     sbuf_clear(&f.log);
     ask(&f);
     assert_string_equal(f.log.data, "notice stripped done - ");
