@@ -178,4 +178,6 @@ def test_no_service_is_less_strict():
 
 
 if __name__ == "__main__":
+    if os.environ.get("SANDPIPER_SANITIZERS", "").strip():
+        tap.skip_all("the program has no part in it")
     tap.main(globals())
