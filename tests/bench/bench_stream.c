@@ -514,9 +514,9 @@ add_messages(struct claude_history *h, size_t n)
 }
 
 static double
-send_once(struct loop *loop, const struct claude_history *h)
+send_once(struct loop *loop, struct claude_history *h)
 {
-    struct transport t = {&sink_ops, &n_sent};
+    struct transport t = {.ops = &sink_ops, .impl = &n_sent};
     const struct claude_config config = {.model = "m", .max_tokens = 1};
     struct claude *c = claude_new(loop, &t, &config, NULL);
     double start = now_s();
