@@ -306,7 +306,6 @@ read_prices(struct program *p, struct error *err)
                                         .rates = make_rates(m->rates),
                                         .long_above_tokens = m->long_above,
                                         .long_rates = make_rates(m->long_rates),
-                                        .context_tokens = m->context,
                                         .max_output_tokens = m->max_output,
                                     });
     }

@@ -69,6 +69,9 @@ void error_fill(struct error *err, enum error_code code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 void error_fill_errno(struct error *err, enum error_code code, const char *fmt,
                       ...) __attribute__((format(printf, 3, 4)));
+/* Puts text behind the message that is there, as far as there is room. */
+void error_append(struct error *err, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
 void error_prepend(struct error *err, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -53,6 +53,7 @@ void str_add_grouped(struct sbuf *sb, int64_t value);
 void str_add_bytes(struct sbuf *sb, uint64_t bytes);
 
 /* Adds a time as "0.3 s", "8.4 s", "42 s", "2 min 5 s". */
+#define STR_DURATION_BYTES 64u /* no duration is longer as text */
 void str_add_duration(struct sbuf *sb, int64_t ms);
 
 #endif

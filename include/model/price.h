@@ -16,9 +16,6 @@ struct usage;
 
 #define PRICE_DOLLAR INT64_C(1000000000)
 
-/* The highest rate: 1,000 dollars. */
-#define PRICE_MAX_RATE INT64_C(1000000000)
-
 struct price_rates {
     int64_t input; /* tokens that are neither read from the cache nor written */
     int64_t output;
@@ -37,7 +34,6 @@ struct price {
     int64_t long_above_tokens;
     struct price_rates long_rates;
 
-    int64_t context_tokens;    /* 0: not known */
     int64_t max_output_tokens; /* 0: not known */
 };
 

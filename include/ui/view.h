@@ -67,7 +67,10 @@ void view_error(struct view *v, const struct error *err);
 /* Text of the program's own on the channel of answers, such as a listing. */
 void view_print(struct view *v, const char *text);
 
-/* A table that was rendered for this width, on the channel of answers. */
+/* How tables are rendered for what the view writes to. */
+struct table_options view_table_options(const struct view *v);
+
+/* A table that was rendered so, on the channel of answers. */
 void view_table(struct view *v, const char *text, size_t len);
 
 /* The report of a loaded file. */

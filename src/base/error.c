@@ -81,7 +81,7 @@ fill(struct error *err, enum error_code code, int sys_errno, const char *fmt,
 /* Puts ": " and text behind the message; the message gives way when both are
    too long, since the end says what went wrong. */
 static void
-append(struct error *err, const char *text)
+add_behind(struct error *err, const char *text)
 {
     size_t text_len = strlen(text);
     size_t len = strlen(err->msg);
@@ -129,7 +129,7 @@ error_fill_errno(struct error *err, enum error_code code, const char *fmt, ...)
     va_start(ap, fmt);
     fill(err, code, saved, fmt, ap);
     va_end(ap);
-    append(err, strerror(saved));
+    add_behind(err, strerror(saved));
     errno = saved;
 }
 
@@ -150,7 +150,24 @@ error_prepend(struct error *err, const char *fmt, ...)
     trim_message(msg, n);
     memcpy(old, err->msg, sizeof(old));
     memcpy(err->msg, msg, sizeof(msg));
-    append(err, old);
+    add_behind(err, old);
+}
+
+void
+error_append(struct error *err, const char *fmt, ...)
+{
+    size_t len;
+    va_list ap;
+    int n;
+
+    if (!err) {
+        return;
+    }
+    len = strlen(err->msg);
+    va_start(ap, fmt);
+    n = vsnprintf(err->msg + len, sizeof(err->msg) - len, fmt, ap);
+    va_end(ap);
+    trim_message(err->msg, (int)len + n);
 }
 
 const char *

@@ -7,7 +7,6 @@
 
 #include <assert.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +20,6 @@
 #include "base/loop.h"
 #include "base/sbuf.h"
 #include "base/str.h"
-#include "base/utf8.h"
 #include "claude/claude_call_internal.h"
 #include "claude/claude_codec_internal.h"
 #include "claude/claude_limits_internal.h"
@@ -236,19 +234,6 @@ may_retry(const struct claude_call *call, const struct claude_failure *failure)
            failure->err.code != ERR_CANCELLED;
 }
 
-__attribute__((format(printf, 2, 3))) static void
-append(struct error *err, const char *fmt, ...)
-{
-    size_t len = strlen(err->msg);
-    va_list ap;
-
-    va_start(ap, fmt);
-    vsnprintf(err->msg + len, sizeof(err->msg) - len, fmt, ap);
-    va_end(ap);
-    len = strlen(err->msg);
-    err->msg[len - utf8_pending(err->msg, len)] = '\0';
-}
-
 static void
 end_or_retry(struct claude_call *call, const struct claude_failure *failure)
 {
@@ -256,7 +241,7 @@ end_or_retry(struct claude_call *call, const struct claude_failure *failure)
     int64_t wait_ms = call->wait_ms;
 
     if (call->limits != NULL && err.code == ERR_RATE_LIMIT) {
-        append(&err, "; %s", call->limits);
+        error_append(&err, "; %s", call->limits);
     }
 
     if (wait_ms > 0) {
@@ -265,14 +250,14 @@ end_or_retry(struct claude_call *call, const struct claude_failure *failure)
         wait_ms = retry_backoff_ms(call->attempt - 1, random_unit());
     }
     if (failure->retry && call->wait_ms > LONGEST_WAIT_MS) {
-        append(&err, "; it asks to wait %" PRId64 " s",
-               (call->wait_ms + 999) / 1000);
+        error_append(&err, "; it asks to wait %" PRId64 " s",
+                     (call->wait_ms + 999) / 1000);
         finish_with_error(call, &err);
         return;
     }
     if (!may_retry(call, failure)) {
         if (failure->retry && call->attempt > 1) {
-            append(&err, "; tried %d times", call->attempt);
+            error_append(&err, "; tried %d times", call->attempt);
         }
         finish_with_error(call, &err);
         return;
@@ -384,7 +369,7 @@ on_quiet(void *ctx)
     }
     if (call->state == CALL_STREAM &&
         !claude_stream_is_complete(call->stream)) {
-        sbuf_init(&time, 64);
+        sbuf_init(&time, STR_DURATION_BYTES);
         str_add_duration(&time, call->c->quiet_ms);
         error_fill(&call->failure.err, ERR_TIMEOUT,
                    "the service sent nothing but signs of life for %s",
@@ -573,7 +558,7 @@ end_broken(struct claude_call *call, const struct error *err)
     struct claude_failure failure = {.err = *err};
 
     if (call->request_id != NULL && err->code != ERR_CANCELLED) {
-        append(&failure.err, " (request %.80s)", call->request_id);
+        error_append(&failure.err, " (request %.80s)", call->request_id);
     }
     failure.retry = error_is_retryable(err->code);
     end_or_retry(call, &failure);

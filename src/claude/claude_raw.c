@@ -14,8 +14,8 @@
 
 enum { SURROGATE_NONE, SURROGATE_HIGH, SURROGATE_LOW };
 
-static const char *
-skip_space(const char *p, const char *end)
+const char *
+claude_raw_skip_space(const char *p, const char *end)
 {
     while (p < end && (*p == ' ' || *p == '\t' || *p == '\n' || *p == '\r')) {
         p++;
@@ -34,8 +34,8 @@ skip_string(const char *p, const char *end)
     return p < end ? p + 1 : end;
 }
 
-static const char *
-skip_value(const char *p, const char *end)
+const char *
+claude_raw_skip_value(const char *p, const char *end)
 {
     size_t depth = 0;
 
@@ -69,7 +69,7 @@ void
 claude_raw_begin(struct claude_raw_iter *it, const char *text, size_t len)
 {
     it->end = text + len;
-    it->at = skip_space(text, it->end);
+    it->at = claude_raw_skip_space(text, it->end);
     if (it->at < it->end && *it->at == '{') {
         it->at++;
     } else {
@@ -80,11 +80,11 @@ claude_raw_begin(struct claude_raw_iter *it, const char *text, size_t len)
 bool
 claude_raw_next(struct claude_raw_iter *it, struct claude_raw_member *m)
 {
-    const char *p = skip_space(it->at, it->end);
+    const char *p = claude_raw_skip_space(it->at, it->end);
     const char *key_end;
 
     if (p < it->end && *p == ',') {
-        p = skip_space(p + 1, it->end);
+        p = claude_raw_skip_space(p + 1, it->end);
     }
     if (p >= it->end || *p != '"') {
         it->at = it->end;
@@ -93,12 +93,12 @@ claude_raw_next(struct claude_raw_iter *it, struct claude_raw_member *m)
     key_end = skip_string(p, it->end);
     m->key = p + 1;
     m->key_len = (size_t)(key_end - p) - 2;
-    p = skip_space(key_end, it->end);
+    p = claude_raw_skip_space(key_end, it->end);
     if (p < it->end && *p == ':') {
         p++;
     }
-    m->value = skip_space(p, it->end);
-    p = skip_value(m->value, it->end);
+    m->value = claude_raw_skip_space(p, it->end);
+    p = claude_raw_skip_value(m->value, it->end);
     m->value_len = (size_t)(p - m->value);
     it->at = p;
     return true;

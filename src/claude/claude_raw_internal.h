@@ -24,6 +24,10 @@ struct claude_raw_member {
     size_t value_len;
 };
 
+/* Where white space, and where a value that begins at p, has its end. */
+const char *claude_raw_skip_space(const char *p, const char *end);
+const char *claude_raw_skip_value(const char *p, const char *end);
+
 /* Begins at an object; text is borrowed while iterating. */
 void claude_raw_begin(struct claude_raw_iter *it, const char *text, size_t len);
 

@@ -10,37 +10,13 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/sbuf.h"
 #include "claude/claude_raw_internal.h"
 
 /* Both kinds are bound to what stood before them. */
 static const char *const thinking_types[] = {"\"thinking\"",
                                              "\"redacted_thinking\""};
-
-static const char *
-skip_space(const char *p, const char *end)
-{
-    while (p < end && (*p == ' ' || *p == '\t' || *p == '\n' || *p == '\r')) {
-        p++;
-    }
-    return p;
-}
-
-/* Behind the object that begins at p; it has been parsed once. */
-static const char *
-find_end(const char *p, const char *end)
-{
-    struct claude_raw_iter it;
-    struct claude_raw_member m;
-    const char *last = p + 1;
-
-    claude_raw_begin(&it, p, (size_t)(end - p));
-    while (claude_raw_next(&it, &m)) {
-        last = m.value + m.value_len;
-    }
-    last = skip_space(last, end);
-    return last < end ? last + 1 : end;
-}
 
 static bool
 is_thinking(const char *block, size_t len)
@@ -50,7 +26,7 @@ is_thinking(const char *block, size_t len)
     if (!claude_raw_find(block, len, "type", &m)) {
         return false;
     }
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < LEN(thinking_types); i++) {
         if (m.value_len == strlen(thinking_types[i]) &&
             memcmp(m.value, thinking_types[i], m.value_len) == 0) {
             return true;
@@ -64,11 +40,11 @@ static size_t
 add_kept(struct sbuf *sb, const char *array, size_t len)
 {
     const char *end = array + len;
-    const char *p = skip_space(array + 1, end);
+    const char *p = claude_raw_skip_space(array + 1, end);
     size_t n = 0;
 
     while (p < end && *p == '{') {
-        const char *behind = find_end(p, end);
+        const char *behind = claude_raw_skip_value(p, end);
 
         if (!is_thinking(p, (size_t)(behind - p))) {
             if (n > 0) {
@@ -77,9 +53,9 @@ add_kept(struct sbuf *sb, const char *array, size_t len)
             sbuf_add(sb, p, (size_t)(behind - p));
             n++;
         }
-        p = skip_space(behind, end);
+        p = claude_raw_skip_space(behind, end);
         if (p < end && *p == ',') {
-            p = skip_space(p + 1, end);
+            p = claude_raw_skip_space(p + 1, end);
         }
     }
     return n;

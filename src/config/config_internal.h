@@ -85,8 +85,6 @@ struct config_scalar {
     const char *const *names;
     size_t n_names;
     const char *value; /* "" when it was left out */
-    size_t line;
-    size_t column;
 };
 
 #define CONFIG_MAX_NAMES 4u

@@ -26,7 +26,7 @@ struct reader {
 
 /* Puts path, line and column (both from 1) in front of the message. */
 static int
-fail_at(const struct reader *r, const yaml_node_t *node, struct error *err)
+fail_at(const char *where, const yaml_node_t *node, struct error *err)
 {
     yaml_mark_t mark = {0};
 
@@ -34,8 +34,7 @@ fail_at(const struct reader *r, const yaml_node_t *node, struct error *err)
         mark = node->start_mark;
     if (err != NULL)
         err->code = ERR_CONFIG;
-    return err_wrap(err, "%s:%zu:%zu", r->where, mark.line + 1,
-                    mark.column + 1);
+    return err_wrap(err, "%s:%zu:%zu", where, mark.line + 1, mark.column + 1);
 }
 
 /* The text of a scalar without NUL bytes inside, or NULL. */
@@ -119,7 +118,7 @@ unknown_key(const struct reader *r, const yaml_node_t *node, const char *name,
     for (size_t i = 0; i < config_n_keys; i++)
         free(names[i]);
     free(names);
-    return fail_at(r, node, err);
+    return fail_at(r->where, node, err);
 }
 
 /* True when some key begins with "section.". */
@@ -147,15 +146,15 @@ read_value(struct reader *r, const yaml_node_t *key_node, const char *name,
         return unknown_key(r, key_node, name, false, err);
     if (r->seen[key - config_keys]) {
         error_fill(err, ERR_CONFIG, "%s is there twice", name);
-        return fail_at(r, key_node, err);
+        return fail_at(r->where, key_node, err);
     }
     r->seen[key - config_keys] = true;
     if (text == NULL) {
         error_fill(err, ERR_CONFIG, "%s: expected one value", name);
-        return fail_at(r, value_node, err);
+        return fail_at(r->where, value_node, err);
     }
     if (config_assign(r->config, key, text, err) < 0)
-        return fail_at(r, value_node, err);
+        return fail_at(r->where, value_node, err);
     return 0;
 }
 
@@ -173,7 +172,7 @@ read_section(struct reader *r, const char *section, const yaml_node_t *map,
 
         if (name == NULL) {
             error_fill(err, ERR_CONFIG, "expected a name before ':'");
-            return fail_at(r, key, err);
+            return fail_at(r->where, key, err);
         }
         full = xasprintf("%s.%s", section, name);
         if (read_value(r, key, full, value, err) < 0)
@@ -183,15 +182,17 @@ read_section(struct reader *r, const char *section, const yaml_node_t *map,
 }
 
 static int
-read_root(struct reader *r, const yaml_node_t *root, struct error *err)
+read_root(void *ctx, struct error *err)
 {
+    struct reader *r = ctx;
+    const yaml_node_t *root = yaml_document_get_root_node(&r->doc);
     const yaml_node_pair_t *pair = NULL;
 
     if (root == NULL || is_empty(root))
         return 0;
     if (root->type != YAML_MAPPING_NODE) {
         error_fill(err, ERR_CONFIG, "expected sections such as 'model:'");
-        return fail_at(r, root, err);
+        return fail_at(r->where, root, err);
     }
     pair = root->data.mapping.pairs.start;
     for (; pair < root->data.mapping.pairs.top; pair++) {
@@ -201,7 +202,7 @@ read_root(struct reader *r, const yaml_node_t *root, struct error *err)
 
         if (name == NULL) {
             error_fill(err, ERR_CONFIG, "expected a name before ':'");
-            return fail_at(r, key, err);
+            return fail_at(r->where, key, err);
         }
         if (!is_section(name))
             return unknown_key(r, key, name, true, err);
@@ -209,7 +210,7 @@ read_root(struct reader *r, const yaml_node_t *root, struct error *err)
             continue;
         if (value == NULL || value->type != YAML_MAPPING_NODE) {
             error_fill(err, ERR_CONFIG, "%s: expected keys below it", name);
-            return fail_at(r, value, err);
+            return fail_at(r->where, value, err);
         }
         if (read_section(r, name, value, err) < 0)
             return -1;
@@ -217,9 +218,18 @@ read_root(struct reader *r, const yaml_node_t *root, struct error *err)
     return 0;
 }
 
+static int
+fail_to_parse(const char *where, const yaml_parser_t *parser, struct error *err)
+{
+    return err_set(err, ERR_CONFIG, "%s:%zu:%zu: %s", where,
+                   parser->problem_mark.line + 1,
+                   parser->problem_mark.column + 1,
+                   parser->problem != NULL ? parser->problem : "not YAML");
+}
+
 /* A second document would be settings that nobody sees are not read. */
 static int
-refuse_more(const struct reader *r, yaml_parser_t *parser, struct error *err)
+refuse_more(const char *where, yaml_parser_t *parser, struct error *err)
 {
     yaml_document_t doc;
     const yaml_node_t *root = NULL;
@@ -227,10 +237,7 @@ refuse_more(const struct reader *r, yaml_parser_t *parser, struct error *err)
     bool more = false;
 
     if (!yaml_parser_load(parser, &doc))
-        return err_set(err, ERR_CONFIG, "%s:%zu:%zu: %s", r->where,
-                       parser->problem_mark.line + 1,
-                       parser->problem_mark.column + 1,
-                       parser->problem != NULL ? parser->problem : "not YAML");
+        return fail_to_parse(where, parser, err);
     root = yaml_document_get_root_node(&doc);
     more = root != NULL;
     line = doc.start_mark.line + 1;
@@ -239,8 +246,32 @@ refuse_more(const struct reader *r, yaml_parser_t *parser, struct error *err)
         return err_set(err, ERR_CONFIG,
                        "%s:%zu:1: a second document begins ('---'); one is "
                        "read",
-                       r->where, line);
+                       where, line);
     return 0;
+}
+
+/* Loads the document and gives it to read; there must be no other behind it. */
+static int
+read_document(const char *where, const char *text, size_t len,
+              yaml_document_t *doc, int (*read)(void *ctx, struct error *err),
+              void *ctx, struct error *err)
+{
+    yaml_parser_t parser;
+    int rc = -1;
+
+    if (!yaml_parser_initialize(&parser))
+        return err_set(err, ERR_INTERNAL, "the YAML parser did not start");
+    yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);
+    if (!yaml_parser_load(&parser, doc)) {
+        fail_to_parse(where, &parser, err);
+    } else {
+        rc = read(ctx, err);
+        yaml_document_delete(doc);
+        if (rc == 0)
+            rc = refuse_more(where, &parser, err);
+    }
+    yaml_parser_delete(&parser);
+    return rc;
 }
 
 int
@@ -248,26 +279,11 @@ config_read_yaml(struct config *c, const char *where, const char *text,
                  size_t len, struct error *err)
 {
     struct reader r = {.config = c, .where = where};
-    yaml_parser_t parser;
     int rc = -1;
 
-    if (!yaml_parser_initialize(&parser))
-        return err_set(err, ERR_INTERNAL, "the YAML parser did not start");
-    yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);
-    if (!yaml_parser_load(&parser, &r.doc)) {
-        error_fill(err, ERR_CONFIG, "%s:%zu:%zu: %s", where,
-                   parser.problem_mark.line + 1, parser.problem_mark.column + 1,
-                   parser.problem != NULL ? parser.problem : "not YAML");
-        yaml_parser_delete(&parser);
-        return -1;
-    }
     r.seen = xcalloc(config_n_keys, sizeof(*r.seen));
-    rc = read_root(&r, yaml_document_get_root_node(&r.doc), err);
+    rc = read_document(where, text, len, &r.doc, read_root, &r, err);
     free(r.seen);
-    yaml_document_delete(&r.doc);
-    if (rc == 0)
-        rc = refuse_more(&r, &parser, err);
-    yaml_parser_delete(&parser);
     return rc;
 }
 
@@ -286,16 +302,6 @@ struct walk {
     void *ctx;
 };
 
-static int
-fail_walk(const struct walk *w, const yaml_node_t *node, struct error *err)
-{
-    if (err != NULL)
-        err->code = ERR_CONFIG;
-    return err_wrap(err, "%s:%zu:%zu", w->where,
-                    node != NULL ? node->start_mark.line + 1 : 1,
-                    node != NULL ? node->start_mark.column + 1 : 1);
-}
-
 /* Gives the value of names[0 .. n_names - 1] to the caller's function. */
 static int
 give_scalar(struct walk *w, size_t n_names, const yaml_node_t *node,
@@ -306,16 +312,13 @@ give_scalar(struct walk *w, size_t n_names, const yaml_node_t *node,
     if (text == NULL || ++w->n_scalars > MAX_SCALARS) {
         error_fill(err, ERR_CONFIG, "%s: expected one value",
                    w->names[n_names - 1]);
-        return fail_walk(w, node, err);
+        return fail_at(w->where, node, err);
     }
     if (w->fn(w->ctx,
-              &(struct config_scalar){.names = w->names,
-                                      .n_names = n_names,
-                                      .value = text,
-                                      .line = node->start_mark.line + 1,
-                                      .column = node->start_mark.column + 1},
+              &(struct config_scalar){
+                  .names = w->names, .n_names = n_names, .value = text},
               err) < 0)
-        return fail_walk(w, node, err);
+        return fail_at(w->where, node, err);
     return 0;
 }
 
@@ -330,7 +333,7 @@ walk_node(struct walk *w, size_t n_names, const yaml_node_t *node,
     if (node->type != YAML_MAPPING_NODE || n_names == CONFIG_MAX_NAMES) {
         error_fill(err, ERR_CONFIG, "%s: expected one value",
                    w->names[n_names - 1]);
-        return fail_walk(w, node, err);
+        return fail_at(w->where, node, err);
     }
     pair = node->data.mapping.pairs.start;
     for (; pair < node->data.mapping.pairs.top; pair++) {
@@ -339,7 +342,7 @@ walk_node(struct walk *w, size_t n_names, const yaml_node_t *node,
         w->names[n_names] = scalar_text(key);
         if (w->names[n_names] == NULL) {
             error_fill(err, ERR_CONFIG, "expected a name before ':'");
-            return fail_walk(w, key, err);
+            return fail_at(w->where, key, err);
         }
         if (walk_node(w, n_names + 1,
                       yaml_document_get_node(&w->doc, pair->value), err) < 0)
@@ -349,15 +352,16 @@ walk_node(struct walk *w, size_t n_names, const yaml_node_t *node,
 }
 
 static int
-walk_root(struct walk *w, struct error *err)
+walk_root(void *ctx, struct error *err)
 {
+    struct walk *w = ctx;
     const yaml_node_t *root = yaml_document_get_root_node(&w->doc);
 
     if (root == NULL || is_empty(root))
         return 0;
     if (root->type != YAML_MAPPING_NODE) {
         error_fill(err, ERR_CONFIG, "expected names with ':' behind them");
-        return fail_walk(w, root, err);
+        return fail_at(w->where, root, err);
     }
     return walk_node(w, 0, root, err);
 }
@@ -369,24 +373,6 @@ config_each_scalar(const char *where, const char *text, size_t len,
                    void *ctx, struct error *err)
 {
     struct walk w = {.where = where, .fn = fn, .ctx = ctx};
-    const struct reader r = {.where = where};
-    yaml_parser_t parser;
-    int rc = -1;
 
-    if (!yaml_parser_initialize(&parser))
-        return err_set(err, ERR_INTERNAL, "the YAML parser did not start");
-    yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);
-    if (!yaml_parser_load(&parser, &w.doc)) {
-        error_fill(err, ERR_CONFIG, "%s:%zu:%zu: %s", where,
-                   parser.problem_mark.line + 1, parser.problem_mark.column + 1,
-                   parser.problem != NULL ? parser.problem : "not YAML");
-        yaml_parser_delete(&parser);
-        return -1;
-    }
-    rc = walk_root(&w, err);
-    yaml_document_delete(&w.doc);
-    if (rc == 0)
-        rc = refuse_more(&r, &parser, err);
-    yaml_parser_delete(&parser);
-    return rc;
+    return read_document(where, text, len, &w.doc, walk_root, &w, err);
 }

@@ -25,7 +25,6 @@
 #include "model/event.h"
 #include "sandbox/sandbox.h"
 
-#define MAX_DURATION_BYTES 64
 #define MAX_REPORT_BYTES (4u << 20)
 #define MAX_CODE_BYTES (64u << 10)
 #define MAX_FOR_MODEL_BYTES (16u << 10)
@@ -456,7 +455,7 @@ fill_timeout(const struct load *load, struct error *err)
 {
     AUTO_SBUF struct sbuf sb = {0};
 
-    sbuf_init(&sb, MAX_DURATION_BYTES);
+    sbuf_init(&sb, STR_DURATION_BYTES);
     str_add_duration(&sb, load->timeout_ms);
     error_fill(err, ERR_DATA,
                "%s: loading takes more than %s: limits.cell_seconds",

@@ -26,7 +26,6 @@
 
 #define HTTP_MAX_HEAD_BYTES ((size_t)262144)
 #define HTTP_CONNECT_MS 30000
-#define MAX_DURATION_BYTES 64
 
 /* --- releasing --- */
 
@@ -477,7 +476,7 @@ on_stall_timer(void *ctx)
         return;
     }
     http->busy++;
-    sbuf_init(&time, MAX_DURATION_BYTES);
+    sbuf_init(&time, STR_DURATION_BYTES);
     str_add_duration(&time, call->stall_ms);
     error_fill(&err, ERR_TIMEOUT, "nothing came from %s for %s", call->host,
                time.data);

@@ -16,8 +16,6 @@
    is trusted has signed it. */
 static const long unknown_issuer[] = {2, 18, 19, 20, 21};
 
-#define MAX_DURATION_BYTES 64
-
 struct result_text {
     CURLcode result;
     const char *before; /* the name of the host */
@@ -184,7 +182,7 @@ http_describe_failure(const struct http_call *call, struct error *err)
 
     if (call->result == CURLE_OPERATION_TIMEDOUT) {
         /* libcurl has no other limit from us than that on connecting. */
-        sbuf_init(&time, MAX_DURATION_BYTES);
+        sbuf_init(&time, STR_DURATION_BYTES);
         str_add_duration(&time, call->http->connect_ms);
         error_fill(err, ERR_TIMEOUT, "no connection to %s within %s",
                    call->host, time.data);

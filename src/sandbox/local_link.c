@@ -187,6 +187,13 @@ fill_chunk(struct stream *s)
     return 0;
 }
 
+static void
+start_mark_timer(struct local_link *link)
+{
+    link->mark_timer = loop_add_timer(link->loop, LOCAL_LINK_MARK_WAIT_MS,
+                                      handle_mark_timer, link);
+}
+
 /* Bytes still come: the mark that is waited for may be behind them. */
 static void
 wait_longer(struct local_link *link)
@@ -195,8 +202,7 @@ wait_longer(struct local_link *link)
         clock_now_ms() - link->wait_since_ms > MAX_MARK_WAIT_MS)
         return;
     loop_timer_remove(link->mark_timer);
-    link->mark_timer = loop_add_timer(link->loop, LOCAL_LINK_MARK_WAIT_MS,
-                                      handle_mark_timer, link);
+    start_mark_timer(link);
 }
 
 static void
@@ -242,8 +248,7 @@ handle_mark_timer(void *ctx)
 
     if (has_unread(link) &&
         clock_now_ms() - link->wait_since_ms <= MAX_MARK_WAIT_MS) {
-        link->mark_timer = loop_add_timer(link->loop, LOCAL_LINK_MARK_WAIT_MS,
-                                          handle_mark_timer, link);
+        start_mark_timer(link);
         return;
     }
     link->mark_timer = NULL;
@@ -364,8 +369,7 @@ set_watches(struct local_link *link)
     if ((stopped || link->waiting != NULL) && link->mark_timer == NULL &&
         !link->draining) {
         link->wait_since_ms = clock_now_ms();
-        link->mark_timer = loop_add_timer(link->loop, LOCAL_LINK_MARK_WAIT_MS,
-                                          handle_mark_timer, link);
+        start_mark_timer(link);
     }
 }
 

@@ -160,21 +160,28 @@ app_load(struct app *app, const char *path, const char *variable)
 /* ---- questions ------------------------------------------------------------
  */
 
+char *
+app_key_advice(void)
+{
+    AUTO_FREE char *path = config_default_path();
+
+    return xasprintf("set ANTHROPIC_API_KEY, or put the key into %s, below "
+                     "'model:' as 'api_key: KEY', and chmod 600 that file",
+                     path != NULL ? path : "a file named with --config");
+}
+
 /* Three lines: what is missing, where it goes, what works without it. */
 static void
 explain_key(struct app *app)
 {
-    AUTO_FREE char *path = config_default_path();
+    AUTO_FREE char *advice = app_key_advice();
     struct error err = {0};
 
     error_fill(&err, ERR_AUTH,
                "there is no key for the Claude API, so no question can be "
                "answered");
     view_error(app->config.view, &err);
-    view_note(app->config.view,
-              "set ANTHROPIC_API_KEY, or put the key into %s, below 'model:' "
-              "as 'api_key: KEY', and chmod 600 that file",
-              path != NULL ? path : "a file named with --config");
+    view_note(app->config.view, "%s", advice);
     view_note(app->config.view,
               "to see everything work without a key: %s --demo",
               program_invocation_name);

@@ -78,6 +78,9 @@ struct app {
 WARN_UNUSED int app_begin_load(struct app *app, const char *path,
                                const char *variable, struct error *err);
 
+/* Where a key for the Claude API goes. Owned by the caller. */
+char *app_key_advice(void);
+
 /* Begins the last question anew; ends as a question does. */
 WARN_UNUSED int app_begin_retry(struct app *app, struct error *err);
 

@@ -132,14 +132,8 @@ static enum command_result
 run_cost(struct app *app, char *const *words, size_t n_words, struct error *err)
 {
     AUTO_SBUF struct sbuf sb = {0};
-    struct out *out = app->config.out;
     struct table *t = NULL;
-    struct table_options options = {
-        .width = out_columns(out),
-        .unicode = out_has_unicode(out),
-        .sequences = out_is_terminal(out) && out_has_sequences(out),
-        .colour = out_is_terminal(out) && out_has_colour(out),
-    };
+    struct table_options options = view_table_options(app->config.view);
 
     (void)words;
     (void)n_words;

@@ -47,16 +47,10 @@ show_table(struct app *app, int fd, struct error *err)
 {
     AUTO_SBUF struct sbuf csv = {0};
     AUTO_SBUF struct sbuf text = {0};
-    struct out *out = app->config.out;
     struct table *t = NULL;
-    struct table_options options = {
-        .width = out_columns(out),
-        .unicode = out_has_unicode(out),
-        .sequences = out_is_terminal(out) && out_has_sequences(out),
-        .colour = out_is_terminal(out) && out_has_colour(out),
-        .all_rows = true,
-    };
+    struct table_options options = view_table_options(app->config.view);
 
+    options.all_rows = true;
     sbuf_init(&csv, MAX_CSV_BYTES);
     if (lseek(fd, 0, SEEK_SET) < 0)
         return err_set_errno(err, ERR_IO, "the table");

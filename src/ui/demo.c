@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
-#include "config/config.h"
+#include "ui/app_internal.h"
 #include "ui/view.h"
 
 static const char *const QUESTIONS[] = {
@@ -35,12 +35,9 @@ demo_say_begin(struct view *v)
 void
 demo_say_end(struct view *v)
 {
-    AUTO_FREE char *path = config_default_path();
+    AUTO_FREE char *advice = app_key_advice();
 
-    view_note(v,
-              "that was the demonstration; to ask your own questions, set "
-              "ANTHROPIC_API_KEY, or put the key into %s, below 'model:' as "
-              "'api_key: KEY', and chmod 600 that file",
-              path != NULL ? path : "a file named with --config");
+    view_note(v, "that was the demonstration; to ask your own questions, %s",
+              advice);
     view_note(v, "then: %s FILE.csv", program_invocation_name);
 }

@@ -239,6 +239,19 @@ make_address(int cell, int index)
                       : xasprintf("%d.%d", cell, index + 1);
 }
 
+struct table_options
+view_table_options(const struct view *v)
+{
+    struct out *out = v->config.out;
+
+    return (struct table_options){
+        .width = out_columns(out),
+        .unicode = out_has_unicode(out),
+        .sequences = out_is_terminal(out) && out_has_sequences(out),
+        .colour = out_is_terminal(out) && out_has_colour(out),
+    };
+}
+
 void
 view_table(struct view *v, const char *text, size_t len)
 {
@@ -251,15 +264,9 @@ show_table(struct view *v, const struct event *ev)
 {
     AUTO_SBUF struct sbuf sb = {0};
     AUTO_FREE char *address = make_address(ev->cell, ev->output->index);
-    struct out *out = v->config.out;
-    struct table_options options = {
-        .width = out_columns(out),
-        .unicode = out_has_unicode(out),
-        .sequences = out_is_terminal(out) && out_has_sequences(out),
-        .colour = out_is_terminal(out) && out_has_colour(out),
-        .address = v->config.no_commands ? NULL : address,
-    };
+    struct table_options options = view_table_options(v);
 
+    options.address = v->config.no_commands ? NULL : address;
     sbuf_init(&sb, MAX_TABLE_BYTES);
     table_render(ev->output->table, &options, &sb);
     view_table(v, sb.data, sb.len);

@@ -18,7 +18,6 @@
 #include "base/loop.h"
 #include "base/str.h"
 #include "base/utf8.h"
-#include "ui/command.h"
 #include "ui/view_internal.h"
 
 #define TICK_MS 1000
@@ -190,7 +189,6 @@ view_offer_retry(struct view *v, const struct error *err)
 {
     bool may_help = error_is_retryable(err->code) || err->http_status >= 500;
 
-    if (may_help && out_is_terminal(v->config.out) && !v->config.no_commands &&
-        command_find("retry") != NULL)
+    if (may_help && out_is_terminal(v->config.out) && !v->config.no_commands)
         view_note(v, ":retry sends it again");
 }

@@ -182,6 +182,27 @@ test_long_context_ends_at_a_character(void **unused)
     }
 }
 
+/* What is added gives way, and ends at a character. */
+static void
+test_append(void **unused)
+{
+    struct error err = {0};
+
+    (void)unused;
+    (void)err_set(&err, ERR_NET, "cut");
+    error_append(&err, "; tried %d times", 3);
+    assert_int_equal(err.code, ERR_NET);
+    assert_string_equal(err.msg, "cut; tried 3 times");
+    (void)err_set(&err, ERR_NET, "%*s", ERROR_MSG_BYTES - 3, "x");
+    error_append(&err, "\xE2\x82\xAC");
+    assert_int_equal(strlen(err.msg), ERROR_MSG_BYTES - 3);
+    error_append(&err, "ab");
+    error_append(&err, "c");
+    assert_int_equal(strlen(err.msg), ERROR_MSG_BYTES - 1);
+    assert_int_equal(err.msg[ERROR_MSG_BYTES - 2], 'b');
+    error_append(NULL, "x");
+}
+
 int
 main(void)
 {
@@ -195,6 +216,7 @@ main(void)
         cmocka_unit_test(test_long_message_ends_at_a_character),
         cmocka_unit_test(test_long_context_keeps_the_reason),
         cmocka_unit_test(test_long_context_ends_at_a_character),
+        cmocka_unit_test(test_append),
     };
 
     return cmocka_run_group_tests_name("error", tests, NULL, NULL);
