@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/io.h"
@@ -31,7 +32,6 @@
 #include "model/sink.h"
 #include "sandbox/sandbox.h"
 
-#define LEN(array) (sizeof(array) / sizeof((array)[0]))
 #define MAX_LOG_BYTES (4u << 20)
 
 struct transport_call {

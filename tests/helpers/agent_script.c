@@ -15,12 +15,11 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/json.h"
 #include "base/sbuf.h"
 #include "base/str.h"
 #include "base/utf8.h"
-
-#define LEN(array) (sizeof(array) / sizeof((array)[0]))
 
 /* ---- the script of the model ----------------------------------------------
  */

@@ -20,6 +20,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/io.h"
@@ -36,7 +37,6 @@
 #include "model/sink.h"
 #include "sandbox/sandbox.h"
 
-#define LEN(array) (sizeof(array) / sizeof((array)[0]))
 /* ---- tests ----------------------------------------------------------------
  */
 

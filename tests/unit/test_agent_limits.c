@@ -18,12 +18,12 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "helpers/agent_fixture.h"
 #include "model/price.h"
 
-#define LEN(array) (sizeof(array) / sizeof((array)[0]))
 #define CENT (PRICE_DOLLAR / 100)
 
 /* 4, 20, 5, 8 and 0.20 dollars for a million tokens. */

@@ -14,11 +14,10 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/error.h"
 #include "base/sbuf.h"
 #include "base/str.h"
-
-#define LEN(array) (sizeof(array) / sizeof((array)[0]))
 
 struct split_case {
     const char *text;

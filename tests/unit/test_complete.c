@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/error.h"
 #include "base/io.h"
 #include "base/paths.h"
@@ -26,8 +27,6 @@
 #include "store/recorder.h"
 #include "ui/command.h"
 #include "ui/lineedit.h"
-
-#define LEN(array) (sizeof(array) / sizeof((array)[0]))
 
 struct fixture {
     char *dir;

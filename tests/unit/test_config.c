@@ -17,14 +17,13 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/error.h"
 #include "base/io.h"
 #include "base/paths.h"
 #include "base/sbuf.h"
 #include "base/secret.h"
 #include "base/str.h"
-
-#define LEN(array) (sizeof(array) / sizeof((array)[0]))
 
 static char *
 make_dir(void)

@@ -15,14 +15,13 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/sbuf.h"
 #include "base/str.h"
 #include "base/utf8.h"
 #include "model/output.h"
 #include "model/table.h"
 #include "sandbox/sandbox.h"
-
-#define LEN(array) (sizeof(array) / sizeof((array)[0]))
 
 static const struct sandbox_outcome fine = {.outcome = EVENT_OK,
                                             .duration_ms = 300};

@@ -16,10 +16,10 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/sbuf.h"
 #include "term/input.h"
 
-#define LEN(array) (sizeof(array) / sizeof((array)[0]))
 #define MAX_LOG_BYTES (64u << 20)
 
 /* What came out, as text: a letter for the kind, and the bytes in quotes. */

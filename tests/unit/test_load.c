@@ -20,6 +20,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/error.h"
 #include "base/io.h"
 #include "base/json.h"
@@ -29,8 +30,6 @@
 #include "base/str.h"
 #include "model/event.h"
 #include "sandbox/sandbox.h"
-
-#define LEN(array) (sizeof(array) / sizeof((array)[0]))
 
 struct fixture;
 

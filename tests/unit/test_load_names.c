@@ -15,10 +15,10 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/sbuf.h"
 #include "base/str.h"
 
-#define LEN(array) (sizeof(array) / sizeof((array)[0]))
 #define TEN "abcdefghij"
 
 struct name_case {

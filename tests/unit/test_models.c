@@ -18,14 +18,13 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/error.h"
 #include "base/io.h"
 #include "base/paths.h"
 #include "base/sbuf.h"
 #include "base/str.h"
 #include "config/models_internal.h"
-
-#define LEN(array) (sizeof(array) / sizeof((array)[0]))
 
 static bool
 has(const struct config_models *m, const char *name)

@@ -14,11 +14,11 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/sbuf.h"
 #include "base/str.h"
 #include "model/usage.h"
 
-#define LEN(array) (sizeof(array) / sizeof((array)[0]))
 #define MILLION 1000000
 
 static char opus[] = "opus";

@@ -14,13 +14,12 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/error.h"
 #include "base/sbuf.h"
 #include "base/str.h"
 #include "base/utf8.h"
 #include "model/table.h"
-
-#define LEN(array) (sizeof(array) / sizeof((array)[0]))
 
 /* The table as one line: names, rows, "-" for a missing value, and the kind of
    each column. */

@@ -16,14 +16,13 @@
 #include "agent/agent.h"
 #include "agent/prompt_internal.h"
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "base/utf8.h"
 #include "claude/claude.h"
 #include "sandbox/sandbox.h"
-
-#define LEN(array) (sizeof(array) / sizeof((array)[0]))
 
 struct call_case {
     const char *name;

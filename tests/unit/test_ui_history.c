@@ -21,11 +21,11 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/error.h"
 #include "base/io.h"
 #include "base/sbuf.h"
 
-#define LEN(array) (sizeof(array) / sizeof((array)[0]))
 #define MAX_FILE_BYTES (4u << 20)
 
 struct scene {

@@ -21,6 +21,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/error.h"
 #include "base/io.h"
 #include "base/loop.h"
@@ -34,7 +35,6 @@
 #include "store/session.h"
 #include "term/out.h"
 
-#define LEN(array) (sizeof(array) / sizeof((array)[0]))
 #define MAX_SCREEN (1u << 20)
 #define DOT "\xC2\xB7"
 #define BAR "\xE2\x94\x82"
