@@ -359,6 +359,7 @@ build_transport(struct program *p, struct error *err)
     const struct config *c = &p->config;
     AUTO_FREE char *demo = NULL;
     const char *replay = c->replay_file;
+    struct transport_http_config http;
 
     if (c->demo) {
         demo = paths_data("examples/demo.replay", err);
@@ -373,7 +374,16 @@ build_transport(struct program *p, struct error *err)
         p->has_transport = true;
         return 0;
     }
-    if (secret_is_empty(c->api_key))
+    build_headers(p);
+    http = (struct transport_http_config){
+        .base_url = c->base_url,
+        .key = c->api_key,
+        .key_in_x_api_key = str_eq(c->key_header, "x-api-key"),
+        .api_version = c->api_version,
+        .headers = p->headers,
+        .n_headers = c->n_headers,
+    };
+    if (transport_http_needs_key(&http))
         return 0;
     p->http = http_new(p->loop,
                        &(struct http_config){
@@ -384,18 +394,7 @@ build_transport(struct program *p, struct error *err)
                        err);
     if (p->http == NULL)
         return -1;
-    build_headers(p);
-    if (transport_http(
-            p->http,
-            &(struct transport_http_config){
-                .base_url = c->base_url,
-                .key = c->api_key,
-                .key_in_x_api_key = str_eq(c->key_header, "x-api-key"),
-                .api_version = c->api_version,
-                .headers = p->headers,
-                .n_headers = c->n_headers,
-            },
-            &p->transport, err) < 0)
+    if (transport_http(p->http, &http, &p->transport, err) < 0)
         return -1;
     p->has_transport = true;
     return 0;

@@ -53,6 +53,9 @@ size_t utf8_width(const char *s, size_t len);
  */
 size_t utf8_fit(const char *s, size_t len, size_t width, size_t *used);
 
+/* White space: that of Unicode, and U+001C to U+001F. */
+bool utf8_is_space(uint32_t cp);
+
 /* General category Mn or Me. */
 bool utf8_is_combining(uint32_t cp);
 

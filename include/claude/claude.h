@@ -25,8 +25,9 @@ struct transport;
 enum claude_dialect {
     CLAUDE_DIALECT_AUTO, /* found out; see claude_send */
     CLAUDE_DIALECT_ANTHROPIC,
-    CLAUDE_DIALECT_COMPATIBLE /* neither thinking nor effort nor cache marks
-                                 are sent; gaps in replies are tolerated */
+    CLAUDE_DIALECT_COMPATIBLE /* neither thinking nor effort nor cache
+                                 breakpoints are sent; gaps in replies are
+                                 tolerated */
 };
 
 struct claude_config {

@@ -74,8 +74,17 @@ struct transport_http_config {
 };
 
 /*
- * http is borrowed. Errors: ERR_USAGE (no address), ERR_CONFIG (a key would
- * travel unencrypted to another machine).
+ * Whether there is no key where one is needed: on the vendor's own host, unless
+ * a header of the user's carries credentials, and on any other over https that
+ * is not this machine, unless there is any header of the user's. Servers on
+ * this machine often have no key, and to another one over http none can be
+ * sent. start then ends with ERR_AUTH.
+ */
+bool transport_http_needs_key(const struct transport_http_config *config);
+
+/*
+ * http is borrowed. Errors: ERR_USAGE (no address), ERR_CONFIG (a key, or a
+ * header that looks like one, would travel unencrypted to another machine).
  */
 WARN_UNUSED int transport_http(struct http *http,
                                const struct transport_http_config *config,

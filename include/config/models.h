@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The table of models: what their tokens cost, and how long prompt and reply
- * may be. A table is built in (share/models.yaml); the user's own file,
+ * The table of models: what their tokens cost, and how long a reply may be. A
+ * table is built in (share/models.yaml); the user's own file,
  * models.yaml beside config.yaml, wins model by model.
  */
 #ifndef CONFIG_MODELS_H
@@ -33,19 +33,19 @@ struct config_model {
 
     /* Tokens; 0: not said. */
     int64_t long_above;
-    int64_t context;
     int64_t max_output;
 };
 
 struct config_models {
-    struct config_model *models; /* owned */
+    struct config_model *models; /* owned; sorted by name, each once */
     size_t n_models;
 };
 
 /*
  * Reads the built-in table and then the user's, if there is one.
  * Errors: ERR_CONFIG, with path, line, and what is wrong: unreadable, not YAML,
- * an unknown name, no price for input or output, a value that is no number.
+ * an unknown name or one that is there twice, no price for input or output, a
+ * value that is no number.
  */
 WARN_UNUSED int config_read_models(struct config_models *m, struct error *err);
 void config_models_fini(struct config_models *m);

@@ -38,7 +38,7 @@ struct price {
 };
 
 struct price_table {
-    struct price *prices; /* owned */
+    struct price *prices; /* owned; sorted by model */
     size_t n_prices;
 };
 

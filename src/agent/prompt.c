@@ -6,16 +6,32 @@
 #include "agent/agent.h"
 
 #include <errno.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "agent/prompt_internal.h"
 #include "base/error.h"
 #include "base/io.h"
 #include "base/sbuf.h"
-#include "base/str.h"
 #include "base/utf8.h"
 
 #define MAX_PROMPT_BYTES (64u << 10)
+
+/* Nothing but white space, and what editors leave at the beginning of a file or
+   between words that nobody sees: the byte order mark, spaces without width. */
+static bool
+is_blank(const char *text, size_t len)
+{
+    for (size_t i = 0; i < len;) {
+        uint32_t cp = 0;
+        bool ok = false;
+
+        i += utf8_decode(text + i, len - i, &cp, &ok);
+        if (!utf8_is_space(cp) && cp != 0xFEFF && cp != 0x200B && cp != 0x2060)
+            return false;
+    }
+    return true;
+}
 
 const char *
 agent_system_prompt(void)
@@ -43,7 +59,7 @@ agent_read_prompt(const char *path, char **prompt, struct error *err)
     if (text.len > 0 && (!utf8_valid(text.data, text.len) ||
                          memchr(text.data, '\0', text.len) != NULL))
         return err_set(err, ERR_CONFIG, "%s: no valid UTF-8 text", path);
-    if (str_blank(text.data))
+    if (is_blank(text.data, text.len))
         return err_set(err, ERR_CONFIG, "%s: the system prompt is empty", path);
     *prompt = sbuf_take(&text);
     return 0;

@@ -310,6 +310,15 @@ utf8_fit(const char *s, size_t len, size_t width, size_t *used)
 }
 
 bool
+utf8_is_space(uint32_t cp)
+{
+    return (cp >= 0x09 && cp <= 0x0D) || (cp >= 0x1C && cp <= 0x20) ||
+           cp == 0x85 || cp == 0xA0 || cp == 0x1680 ||
+           (cp >= 0x2000 && cp <= 0x200A) || cp == 0x2028 || cp == 0x2029 ||
+           cp == 0x202F || cp == 0x205F || cp == 0x3000;
+}
+
+bool
 utf8_is_combining(uint32_t cp)
 {
     return cp >= 0x300u && IN_TABLE(utf8_combining, cp);

@@ -59,18 +59,23 @@ static const struct transport_handlers transport_handlers = {
 };
 
 static void
-set_state(struct claude_call *call, enum call_state state)
+set_state(struct claude_call *call, enum claude_call_state state)
 {
     static const unsigned allowed[] = {
-        [CALL_REQUEST] = 1u << CALL_STREAM | 1u << CALL_REFUSAL |
-                         1u << CALL_WAIT | 1u << CALL_ENDED |
-                         1u << CALL_CLOSING,
-        [CALL_STREAM] = 1u << CALL_CLOSING | 1u << CALL_WAIT | 1u << CALL_ENDED,
-        [CALL_REFUSAL] =
-            1u << CALL_CLOSING | 1u << CALL_WAIT | 1u << CALL_ENDED,
-        [CALL_CLOSING] = 1u << CALL_WAIT | 1u << CALL_ENDED,
-        [CALL_WAIT] = 1u << CALL_REQUEST | 1u << CALL_ENDED,
-        [CALL_ENDED] = 0,
+        [CLAUDE_CALL_REQUEST] =
+            1u << CLAUDE_CALL_STREAM | 1u << CLAUDE_CALL_REFUSAL |
+            1u << CLAUDE_CALL_WAIT | 1u << CLAUDE_CALL_ENDED |
+            1u << CLAUDE_CALL_CLOSING,
+        [CLAUDE_CALL_STREAM] = 1u << CLAUDE_CALL_CLOSING |
+                               1u << CLAUDE_CALL_WAIT | 1u << CLAUDE_CALL_ENDED,
+        [CLAUDE_CALL_REFUSAL] = 1u << CLAUDE_CALL_CLOSING |
+                                1u << CLAUDE_CALL_WAIT |
+                                1u << CLAUDE_CALL_ENDED,
+        [CLAUDE_CALL_CLOSING] =
+            1u << CLAUDE_CALL_WAIT | 1u << CLAUDE_CALL_ENDED,
+        [CLAUDE_CALL_WAIT] =
+            1u << CLAUDE_CALL_REQUEST | 1u << CLAUDE_CALL_ENDED,
+        [CLAUDE_CALL_ENDED] = 0,
     };
 
     assert((allowed[call->state] & 1u << state) != 0);
@@ -134,7 +139,7 @@ finish(struct claude_call *call, const struct claude_reply *reply,
 {
     struct claude *c = call->c;
 
-    set_state(call, CALL_ENDED);
+    set_state(call, CLAUDE_CALL_ENDED);
     c->call = NULL;
     if (err != NULL) {
         LOG_INFO("attempt %d: %s", call->attempt, err->msg);
@@ -224,7 +229,7 @@ on_wait_over(void *ctx)
         finish_with_error(call, &err);
         return;
     }
-    set_state(call, CALL_REQUEST);
+    set_state(call, CLAUDE_CALL_REQUEST);
 }
 
 static bool
@@ -264,7 +269,7 @@ end_or_retry(struct claude_call *call, const struct claude_failure *failure)
     }
     LOG_INFO("attempt %d: %s; next in %" PRId64 " ms", call->attempt, err.msg,
              wait_ms);
-    set_state(call, CALL_WAIT);
+    set_state(call, CLAUDE_CALL_WAIT);
     call->wait_timer =
         loop_add_timer(call->c->loop, wait_ms, on_wait_over, call);
     call->busy++;
@@ -337,7 +342,7 @@ static const struct claude_stream_handlers stream_handlers = {
 static void
 close_transfer(struct claude_call *call)
 {
-    set_state(call, CALL_CLOSING);
+    set_state(call, CLAUDE_CALL_CLOSING);
     call->c->transport->ops->cancel(call->transfer);
 }
 
@@ -347,7 +352,7 @@ on_grace_over(void *ctx)
     struct claude_call *call = ctx;
 
     call->grace_timer = NULL;
-    if (call->state == CALL_STREAM) {
+    if (call->state == CLAUDE_CALL_STREAM) {
         close_transfer(call);
     }
 }
@@ -367,7 +372,7 @@ on_quiet(void *ctx)
             loop_add_timer(call->c->loop, call->c->quiet_ms, on_quiet, call);
         return;
     }
-    if (call->state == CALL_STREAM &&
+    if (call->state == CLAUDE_CALL_STREAM &&
         !claude_stream_is_complete(call->stream)) {
         sbuf_init(&time, STR_DURATION_BYTES);
         str_add_duration(&time, call->c->quiet_ms);
@@ -430,12 +435,13 @@ on_transport_head(void *ctx, int status)
     LOG_DBG("attempt %d: status %d, request %s", call->attempt, status,
             call->request_id != NULL ? call->request_id : "?");
     if (!is_stream(call, status)) {
-        set_state(call, CALL_REFUSAL);
+        set_state(call, CLAUDE_CALL_REFUSAL);
         return;
     }
-    set_state(call, CALL_STREAM);
+    set_state(call, CLAUDE_CALL_STREAM);
     call->stream = claude_stream_new(claude_plan_is_tolerant(call),
                                      call->request_id, &stream_handlers, call);
+    claude_stream_set_history(call->stream, call->history);
     call->n_events = 0;
     call->quiet_timer =
         loop_add_timer(call->c->loop, call->c->quiet_ms, on_quiet, call);
@@ -455,11 +461,11 @@ on_transport_body(void *ctx, const char *data, size_t len)
     struct claude_call *call = ctx;
     int rc;
 
-    if (call->state == CALL_REFUSAL) {
+    if (call->state == CLAUDE_CALL_REFUSAL) {
         add_refusal(call, data, len);
         return;
     }
-    if (call->state != CALL_STREAM) {
+    if (call->state != CLAUDE_CALL_STREAM) {
         return;
     }
     call->busy++;
@@ -502,7 +508,7 @@ end_refusal(struct claude_call *call)
     if (!failure.retry && claude_plan_change(call, &failure)) {
         end_attempt(call);
         call->attempt = 0;
-        set_state(call, CALL_WAIT);
+        set_state(call, CLAUDE_CALL_WAIT);
         call->wait_timer = loop_add_timer(call->c->loop, 0, on_wait_over, call);
         return;
     }

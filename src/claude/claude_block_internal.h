@@ -16,9 +16,14 @@
 #include "net/sse.h"
 
 /* Most bytes that are kept of a reply; what frames them does not count. */
-#define STREAM_MAX_BYTES ((size_t)64 << 20)
+#define CLAUDE_STREAM_MAX_BYTES ((size_t)64 << 20)
 
-enum claude_block_kind { BLOCK_TEXT, BLOCK_THINKING, BLOCK_TOOL, BLOCK_OTHER };
+enum claude_block_kind {
+    CLAUDE_BLOCK_TEXT,
+    CLAUDE_BLOCK_THINKING,
+    CLAUDE_BLOCK_TOOL,
+    CLAUDE_BLOCK_OTHER
+};
 
 struct claude_block {
     enum claude_block_kind kind;
@@ -27,8 +32,9 @@ struct claude_block {
     int64_t index;
     char *start; /* owned; raw JSON object as it was sent */
     size_t start_len;
-    char *id;   /* owned; of a call */
-    char *name; /* owned; of a call */
+    char *id;        /* owned; of a call */
+    bool has_own_id; /* made up: the server sent none, or one that was used */
+    char *name;      /* owned; of a call */
 
     /* Of a text and of thinking: the fragments as they were escaped, joined.
        What is sent back has the values that came, also where a decoded string
@@ -46,6 +52,7 @@ struct claude_block {
 struct claude_stream {
     struct claude_stream_handlers on;
     void *ctx;
+    const struct claude_history *history; /* borrowed; NULL: none */
     bool compatible;
     struct sse sse;
     struct claude_block *blocks; /* owned */
@@ -66,7 +73,8 @@ struct claude_stream {
 /* Why the reply ended, as far as the blocks agree with it. */
 enum claude_stop claude_reply_decide_stop(const struct claude_stream *s);
 
-/* Whether two tool calls have one id, so that they cannot be answered. */
+/* Whether a tool call has the id of another one, of this reply or of an earlier
+   one, so that it cannot be answered. */
 bool claude_reply_has_double_id(const struct claude_stream *s);
 
 /* A whole reply, and one that was cut short. */

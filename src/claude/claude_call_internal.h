@@ -34,33 +34,33 @@ struct claude {
     bool was_stripped; /* thinking may be taken out once in a session */
 };
 
-enum call_state {
-    CALL_REQUEST, /* sent; no status yet */
-    CALL_STREAM,  /* a reply is coming */
-    CALL_REFUSAL, /* the body of another answer is coming */
-    CALL_CLOSING, /* what came is enough; the transport is to end */
-    CALL_WAIT,    /* before another attempt */
-    CALL_ENDED,
+enum claude_call_state {
+    CLAUDE_CALL_REQUEST, /* sent; no status yet */
+    CLAUDE_CALL_STREAM,  /* a reply is coming */
+    CLAUDE_CALL_REFUSAL, /* the body of another answer is coming */
+    CLAUDE_CALL_CLOSING, /* what came is enough; the transport is to end */
+    CLAUDE_CALL_WAIT,    /* before another attempt */
+    CLAUDE_CALL_ENDED,
 };
 
-enum call_plan {
-    PLAN_AS_IS,
-    PLAN_STRIPPED,   /* without the thinking of earlier replies */
-    PLAN_COMPATIBLE, /* without what other servers may not know */
+enum claude_plan {
+    CLAUDE_PLAN_AS_IS,
+    CLAUDE_PLAN_STRIPPED,   /* without the thinking of earlier replies */
+    CLAUDE_PLAN_COMPATIBLE, /* without what other servers may not know */
 };
 
 struct claude_call {
     struct claude *c; /* NULL: freed during one of our callbacks */
     struct claude_handlers on;
     void *ctx;
-    enum call_state state;
+    enum claude_call_state state;
     struct claude_history *history; /* borrowed: until on_done */
     struct sbuf body;
     int64_t max_tokens;
     int attempt; /* 1: the first in this form */
 
-    enum call_plan plan;
-    struct claude_history *stripped; /* owned; PLAN_STRIPPED */
+    enum claude_plan plan;
+    struct claude_history *stripped; /* owned; CLAUDE_PLAN_STRIPPED */
     struct error first;              /* why the plan was changed */
 
     /* Of this attempt */
@@ -68,15 +68,16 @@ struct claude_call {
     struct claude_stream *stream;    /* owned */
     struct sbuf refusal;
     int status;
-    char *request_id;              /* owned */
-    char *limits;                  /* owned; what is used up; NULL: unknown */
-    bool is_page;                  /* the answer is HTML */
-    bool is_vendor;                /* the answer comes from the vendor itself */
-    int64_t wait_ms;               /* what the headers ask for; -1: nothing */
-    int should_retry;              /* what the headers say: 1, 0; -1: nothing */
-    bool shown;                    /* something was given to the caller */
-    uint64_t n_events;             /* when quiet_timer was set */
-    struct claude_failure failure; /* CALL_CLOSING: why, if its code is set */
+    char *request_id;  /* owned */
+    char *limits;      /* owned; what is used up; NULL: unknown */
+    bool is_page;      /* the answer is HTML */
+    bool is_vendor;    /* the answer comes from the vendor itself */
+    int64_t wait_ms;   /* what the headers ask for; -1: nothing */
+    int should_retry;  /* what the headers say: 1, 0; -1: nothing */
+    bool shown;        /* something was given to the caller */
+    uint64_t n_events; /* when quiet_timer was set */
+    struct claude_failure
+        failure; /* CLAUDE_CALL_CLOSING: why, if its code is set */
 
     struct loop_timer *quiet_timer;
     struct loop_timer *grace_timer;

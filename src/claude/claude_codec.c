@@ -21,7 +21,7 @@ enum { MAX_DETAIL_BYTES = 300, MAX_REQUEST_ID_BYTES = 80 };
 
 #define CACHE_CONTROL "\"cache_control\":{\"type\":\"ephemeral\"}"
 
-const char claude_codec_mark[] = "," CACHE_CONTROL;
+const char claude_codec_breakpoint[] = "," CACHE_CONTROL;
 
 struct model_rule {
     const char *prefix; /* the whole id, or followed by "-", "." or a digit */
@@ -222,10 +222,10 @@ claude_codec_head(struct sbuf *sb, const struct claude_config *config,
         json_add_key(sb, "system");
         sbuf_add_str(sb, "[{\"type\":\"text\",\"text\":");
         claude_add_text(sb, config->system, strlen(config->system));
-        sbuf_addf(sb, "%s}]", own ? claude_codec_mark : "");
+        sbuf_addf(sb, "%s}]", own ? claude_codec_breakpoint : "");
     }
     if (own) {
-        sbuf_add_str(sb, claude_codec_mark);
+        sbuf_add_str(sb, claude_codec_breakpoint);
     }
     if (thinks) {
         sbuf_add_str(sb, ",\"thinking\":{\"type\":\"adaptive\","

@@ -43,9 +43,9 @@ WARN_UNUSED int claude_codec_head(struct sbuf *sb,
 /* Adds what stands between that and the messages. */
 void claude_codec_begin(struct sbuf *sb, int64_t max_tokens);
 
-/* What makes the service keep what it has read up to a block: goes into that
-   block, at its end. */
-extern const char claude_codec_mark[];
+/* A cache breakpoint, which makes the service keep what it has read up to a
+   block: goes into that block, at its end. */
+extern const char claude_codec_breakpoint[];
 
 /* Why there is no reply, and whether asking again may help. */
 struct claude_failure {

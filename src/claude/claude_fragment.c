@@ -36,9 +36,9 @@ struct kind_name {
 };
 
 static const struct kind_name kind_names[] = {
-    [FRAGMENT_TEXT] = {"text_delta", "text"},
-    [FRAGMENT_THINKING] = {"thinking_delta", "thinking"},
-    [FRAGMENT_TOOL] = {"input_json_delta", "partial_json"},
+    [CLAUDE_FRAGMENT_TEXT] = {"text_delta", "text"},
+    [CLAUDE_FRAGMENT_THINKING] = {"thinking_delta", "thinking"},
+    [CLAUDE_FRAGMENT_TOOL] = {"input_json_delta", "partial_json"},
 };
 
 /* What was seen; of members of one name the last counts, as with json_get. */
@@ -445,13 +445,13 @@ claude_fragment_read(const char *event, size_t len, struct claude_fragment *out,
     struct claude_decoder decoder = {0};
 
     if (!read_event(&r, &seen, &decoder, text) ||
-        !is_span(seen.type, "content_block_delta") || seen.index.at == NULL ||
-        seen.value.at == NULL ||
+        !is_span(seen.type, "content_block_delta") || seen.value.at == NULL ||
         !is_span(seen.delta_type, kind_names[seen.kind].type)) {
         return false;
     }
     *out = (struct claude_fragment){
         .kind = (enum claude_fragment_kind)seen.kind,
+        .index = seen.index.at != NULL ? 0 : -1,
         .raw = seen.value.at,
         .len = seen.value.len,
         .decoder = decoder,

@@ -20,14 +20,14 @@ struct claude_decoder {
 };
 
 enum claude_fragment_kind {
-    FRAGMENT_TEXT,
-    FRAGMENT_THINKING,
-    FRAGMENT_TOOL,
+    CLAUDE_FRAGMENT_TEXT,
+    CLAUDE_FRAGMENT_THINKING,
+    CLAUDE_FRAGMENT_TOOL,
 };
 
 struct claude_fragment {
     enum claude_fragment_kind kind;
-    int64_t index;
+    int64_t index;   /* -1: not said */
     const char *raw; /* between the quotes, escapes as they are; borrowed */
     size_t len;
     struct claude_decoder decoder; /* behind it, had it been the first piece */

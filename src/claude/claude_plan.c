@@ -63,7 +63,7 @@ claude_plan_fini(struct claude *c)
 static bool
 is_compatible(const struct claude_call *call)
 {
-    return call->c->sends_compatible || call->plan == PLAN_COMPATIBLE;
+    return call->c->sends_compatible || call->plan == CLAUDE_PLAN_COMPATIBLE;
 }
 
 int
@@ -77,14 +77,14 @@ claude_plan_make_body(struct claude_call *call, struct error *err)
     size_t len;
     const char *text = claude_history_text(h, &len);
     size_t at = 0;
-    bool marked = !compatible && claude_history_find_mark(h, &at);
+    bool has_breakpoint = !compatible && claude_history_find_breakpoint(h, &at);
 
     sbuf_clear(&call->body);
     sbuf_add(&call->body, head->data, head->len);
     claude_codec_begin(&call->body, call->max_tokens);
-    if (marked) {
+    if (has_breakpoint) {
         sbuf_add(&call->body, text, at);
-        sbuf_add_str(&call->body, claude_codec_mark);
+        sbuf_add_str(&call->body, claude_codec_breakpoint);
     }
     sbuf_add(&call->body, text + at, len - at);
     sbuf_add_str(&call->body, CLAUDE_TAIL);
@@ -123,20 +123,21 @@ claude_plan_change(struct claude_call *call,
 {
     struct claude *c = call->c;
 
-    if (!failure->is_invalid || call->plan != PLAN_AS_IS) {
+    if (!failure->is_invalid || call->plan != CLAUDE_PLAN_AS_IS) {
         return false;
     }
     if (may_fall_back(call)) {
-        call->plan = PLAN_COMPATIBLE;
+        call->plan = CLAUDE_PLAN_COMPATIBLE;
     } else if (!c->was_stripped && claude_history_has_thinking(call->history)) {
-        call->plan = PLAN_STRIPPED;
+        call->plan = CLAUDE_PLAN_STRIPPED;
         call->stripped = claude_history_strip(call->history);
         c->was_stripped = true;
     } else {
         return false;
     }
     LOG_INFO("refused: %s; another form is tried (%s)", failure->err.msg,
-             call->plan == PLAN_STRIPPED ? "without thinking" : "compatible");
+             call->plan == CLAUDE_PLAN_STRIPPED ? "without thinking"
+                                                : "compatible");
     call->first = failure->err;
     /* Less than what fitted before. */
     return claude_plan_make_body(call, NULL) == 0;
@@ -148,12 +149,12 @@ claude_plan_adopt(struct claude_call *call, const struct claude_reply *reply)
     struct claude *c = call->c;
     const char *notice = NULL;
 
-    if (call->plan == PLAN_STRIPPED) {
+    if (call->plan == CLAUDE_PLAN_STRIPPED) {
         claude_history_replace(call->history, call->stripped);
         call->stripped = NULL;
         notice = "the service did not accept its own earlier thinking; the "
                  "conversation goes on without it";
-    } else if (call->plan == PLAN_COMPATIBLE) {
+    } else if (call->plan == CLAUDE_PLAN_COMPATIBLE) {
         c->sends_compatible = true;
         notice = "the server refused the full request of the Claude API; it is "
                  "asked without thinking and caching from now on "
@@ -168,13 +169,13 @@ claude_plan_adopt(struct claude_call *call, const struct claude_reply *reply)
 const struct error *
 claude_plan_give_up(struct claude_call *call, const struct error *err)
 {
-    if (call->plan == PLAN_STRIPPED && err->code != ERR_REMOTE) {
+    if (call->plan == CLAUDE_PLAN_STRIPPED && err->code != ERR_REMOTE) {
         /* It was not answered, so it may be tried again. */
         call->c->was_stripped = false;
     }
     /* What the other form was refused for is of no use to anybody, but what
        has nothing to do with the form is. */
-    return call->plan != PLAN_AS_IS && err->code == ERR_REMOTE &&
+    return call->plan != CLAUDE_PLAN_AS_IS && err->code == ERR_REMOTE &&
                    err->http_status >= 400 && err->http_status < 500
                ? &call->first
                : err;

@@ -14,8 +14,8 @@
 
 enum { SURROGATE_NONE, SURROGATE_HIGH, SURROGATE_LOW };
 
-const char *
-claude_raw_skip_space(const char *p, const char *end)
+static const char *
+skip_space(const char *p, const char *end)
 {
     while (p < end && (*p == ' ' || *p == '\t' || *p == '\n' || *p == '\r')) {
         p++;
@@ -34,8 +34,8 @@ skip_string(const char *p, const char *end)
     return p < end ? p + 1 : end;
 }
 
-const char *
-claude_raw_skip_value(const char *p, const char *end)
+static const char *
+skip_value(const char *p, const char *end)
 {
     size_t depth = 0;
 
@@ -69,36 +69,54 @@ void
 claude_raw_begin(struct claude_raw_iter *it, const char *text, size_t len)
 {
     it->end = text + len;
-    it->at = claude_raw_skip_space(text, it->end);
-    if (it->at < it->end && *it->at == '{') {
-        it->at++;
-    } else {
+    it->at = skip_space(text, it->end);
+    it->open = it->at < it->end ? *it->at++ : '\0';
+}
+
+/* Before the next member or value. */
+static const char *
+skip_comma(const struct claude_raw_iter *it)
+{
+    const char *p = skip_space(it->at, it->end);
+
+    return p < it->end && *p == ',' ? skip_space(p + 1, it->end) : p;
+}
+
+bool
+claude_raw_next_value(struct claude_raw_iter *it, const char **value,
+                      size_t *len)
+{
+    const char *p = skip_comma(it);
+
+    if (it->open != '[' || p >= it->end || *p == ']') {
         it->at = it->end;
+        return false;
     }
+    it->at = skip_value(p, it->end);
+    *value = p;
+    *len = (size_t)(it->at - p);
+    return *len > 0;
 }
 
 bool
 claude_raw_next(struct claude_raw_iter *it, struct claude_raw_member *m)
 {
-    const char *p = claude_raw_skip_space(it->at, it->end);
+    const char *p = skip_comma(it);
     const char *key_end;
 
-    if (p < it->end && *p == ',') {
-        p = claude_raw_skip_space(p + 1, it->end);
-    }
-    if (p >= it->end || *p != '"') {
+    if (it->open != '{' || p >= it->end || *p != '"') {
         it->at = it->end;
         return false;
     }
     key_end = skip_string(p, it->end);
     m->key = p + 1;
     m->key_len = (size_t)(key_end - p) - 2;
-    p = claude_raw_skip_space(key_end, it->end);
+    p = skip_space(key_end, it->end);
     if (p < it->end && *p == ':') {
         p++;
     }
-    m->value = claude_raw_skip_space(p, it->end);
-    p = claude_raw_skip_value(m->value, it->end);
+    m->value = skip_space(p, it->end);
+    p = skip_value(m->value, it->end);
     m->value_len = (size_t)(p - m->value);
     it->at = p;
     return true;
@@ -171,15 +189,6 @@ claude_raw_add_mended(struct sbuf *sb, const char *text, size_t len)
     sbuf_add(sb, done, (size_t)(end - done));
 }
 
-static bool
-is_space(uint32_t cp)
-{
-    return (cp >= 0x09 && cp <= 0x0D) || (cp >= 0x1C && cp <= 0x20) ||
-           cp == 0x85 || cp == 0xA0 || cp == 0x1680 ||
-           (cp >= 0x2000 && cp <= 0x200A) || cp == 0x2028 || cp == 0x2029 ||
-           cp == 0x202F || cp == 0x205F || cp == 0x3000;
-}
-
 size_t
 claude_text_trimmed(const char *text, size_t len)
 {
@@ -191,7 +200,7 @@ claude_text_trimmed(const char *text, size_t len)
         size_t n = utf8_decode(text + i, len - i, &cp, &ok);
 
         i += n;
-        if (cp != 0 && !is_space(cp)) {
+        if (cp != 0 && !utf8_is_space(cp)) {
             keep = i;
         }
     }

@@ -15,6 +15,7 @@ struct sbuf;
 struct claude_raw_iter {
     const char *at;
     const char *end;
+    char open; /* '{' or '[' */
 };
 
 struct claude_raw_member {
@@ -24,15 +25,15 @@ struct claude_raw_member {
     size_t value_len;
 };
 
-/* Where white space, and where a value that begins at p, has its end. */
-const char *claude_raw_skip_space(const char *p, const char *end);
-const char *claude_raw_skip_value(const char *p, const char *end);
-
-/* Begins at an object; text is borrowed while iterating. */
+/* Begins at an object or an array; text is borrowed while iterating. */
 void claude_raw_begin(struct claude_raw_iter *it, const char *text, size_t len);
 
-/* False at the end, and for a text that is no object. */
+/* The next member; false at the end, and in a text that is no object. */
 bool claude_raw_next(struct claude_raw_iter *it, struct claude_raw_member *m);
+
+/* The next value of an array; false at the end, and in any other text. */
+bool claude_raw_next_value(struct claude_raw_iter *it, const char **value,
+                           size_t *len);
 
 /* The last member of that name, as json_get finds it. */
 bool claude_raw_find(const char *text, size_t len, const char *key,

@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "claude/claude_codec_internal.h"
 #include "claude/claude_raw_internal.h"
+#include "claude/history_internal.h"
 
 struct field {
     const char *key;
@@ -79,7 +80,7 @@ add_trimmed(struct sbuf *sb, const struct claude_block *b)
 {
     AUTO_SBUF struct sbuf text = {0};
 
-    sbuf_init(&text, 3 * STREAM_MAX_BYTES);
+    sbuf_init(&text, 3 * CLAUDE_STREAM_MAX_BYTES);
     add_decoded(&text, b);
     json_add_string(sb, text.data, claude_text_trimmed(text.data, text.len));
 }
@@ -90,8 +91,8 @@ add_text_block(struct sbuf *sb, const struct claude_block *b, bool trim)
     AUTO_SBUF struct sbuf text = {0};
     AUTO_SBUF struct sbuf citations = {0};
 
-    sbuf_init(&text, 8 * STREAM_MAX_BYTES);
-    sbuf_init(&citations, STREAM_MAX_BYTES + 2);
+    sbuf_init(&text, 8 * CLAUDE_STREAM_MAX_BYTES);
+    sbuf_init(&citations, CLAUDE_STREAM_MAX_BYTES + 2);
     if (trim) {
         add_trimmed(&text, b);
     } else {
@@ -118,7 +119,7 @@ add_thinking_block(struct sbuf *sb, const struct claude_block *b)
 {
     AUTO_SBUF struct sbuf text = {0};
 
-    sbuf_init(&text, STREAM_MAX_BYTES + 2);
+    sbuf_init(&text, CLAUDE_STREAM_MAX_BYTES + 2);
     sbuf_add_char(&text, '"');
     sbuf_add(&text, b->raw.data, b->raw.len);
     sbuf_add_char(&text, '"');
@@ -166,7 +167,7 @@ add_tool_block(struct sbuf *sb, const struct claude_block *b)
     const char *raw;
     size_t len;
 
-    sbuf_init(&input, 8 * STREAM_MAX_BYTES);
+    sbuf_init(&input, 8 * CLAUDE_STREAM_MAX_BYTES);
     get_input(b, &raw, &len);
     if (!b->decoder.has_nul && is_object_text(raw, len)) {
         sbuf_add(&input, raw, len);
@@ -176,16 +177,17 @@ add_tool_block(struct sbuf *sb, const struct claude_block *b)
         sbuf_add_char(&input, '}');
     }
 
-    struct field fields[] = {{"input", input.data, false}};
+    AUTO_FREE char *id = b->has_own_id ? xasprintf("\"%s\"", b->id) : NULL;
+    struct field fields[] = {{"id", id, false}, {"input", input.data, false}};
 
-    add_object(sb, b, fields, 1);
+    add_object(sb, b, fields, 2);
 }
 
 /* Which blocks are sent back. */
 static bool
 is_kept(const struct claude_block *b, bool with_calls, bool texts_only)
 {
-    if (b->kind == BLOCK_TEXT) {
+    if (b->kind == CLAUDE_BLOCK_TEXT) {
         return b->has_words;
     }
     return !texts_only && (with_calls || !b->is_call);
@@ -200,8 +202,8 @@ make_content(const struct claude_stream *s, bool with_calls, bool texts_only,
     size_t n = s->n_blocks;
     bool first = true;
 
-    sbuf_init(&sb, 8 * STREAM_MAX_BYTES);
-    sbuf_init(&mended, 8 * STREAM_MAX_BYTES);
+    sbuf_init(&sb, 8 * CLAUDE_STREAM_MAX_BYTES);
+    sbuf_init(&mended, 8 * CLAUDE_STREAM_MAX_BYTES);
     /* A message that ends in thinking has been refused. */
     while (n > 0 && (!is_kept(&s->blocks[n - 1], with_calls, texts_only) ||
                      s->blocks[n - 1].is_thought)) {
@@ -218,11 +220,11 @@ make_content(const struct claude_stream *s, bool with_calls, bool texts_only,
             sbuf_add_char(&sb, ',');
         }
         first = false;
-        if (b->kind == BLOCK_TEXT) {
+        if (b->kind == CLAUDE_BLOCK_TEXT) {
             add_text_block(&sb, b, trim && i == n - 1);
-        } else if (b->kind == BLOCK_THINKING) {
+        } else if (b->kind == CLAUDE_BLOCK_THINKING) {
             add_thinking_block(&sb, b);
-        } else if (b->kind == BLOCK_TOOL) {
+        } else if (b->kind == CLAUDE_BLOCK_TOOL) {
             add_tool_block(&sb, b);
         } else {
             sbuf_add(&sb, b->start, b->start_len);
@@ -238,7 +240,7 @@ make_text(const struct claude_stream *s)
 {
     struct sbuf sb;
 
-    sbuf_init(&sb, 4 * STREAM_MAX_BYTES);
+    sbuf_init(&sb, 4 * CLAUDE_STREAM_MAX_BYTES);
     for (size_t i = 0; i < s->n_blocks; i++) {
         const struct claude_block *b = &s->blocks[i];
 
@@ -292,6 +294,10 @@ bool
 claude_reply_has_double_id(const struct claude_stream *s)
 {
     for (size_t i = 0; i < s->n_blocks; i++) {
+        if (s->blocks[i].is_call && s->history != NULL &&
+            claude_history_has_call(s->history, s->blocks[i].id)) {
+            return true;
+        }
         for (size_t k = 0; k < i; k++) {
             if (s->blocks[i].is_call && s->blocks[k].is_call &&
                 strcmp(s->blocks[i].id, s->blocks[k].id) == 0) {

@@ -15,6 +15,7 @@
 #include "base/utf8.h"
 #include "claude/claude_codec_internal.h"
 #include "claude/claude_raw_internal.h"
+#include "claude/history_internal.h"
 
 #define STREAM_MAX_BLOCKS 1024
 
@@ -63,17 +64,42 @@ find_block(const struct claude_stream *s, int64_t index)
     return NULL;
 }
 
+/* The block that goes on where a server does not say which one; -1: none. */
+static int64_t
+open_index(const struct claude_stream *s)
+{
+    for (size_t i = s->n_blocks; i > 0; i--) {
+        if (!s->blocks[i - 1].stopped) {
+            return s->blocks[i - 1].index;
+        }
+    }
+    return -1;
+}
+
+static int64_t
+next_index(const struct claude_stream *s)
+{
+    int64_t next = 0;
+
+    for (size_t i = 0; i < s->n_blocks; i++) {
+        if (s->blocks[i].index >= next) {
+            next = s->blocks[i].index + 1;
+        }
+    }
+    return next;
+}
+
 static enum claude_block_kind
 kind_of(const char *type)
 {
     if (str_eq(type, "text")) {
-        return BLOCK_TEXT;
+        return CLAUDE_BLOCK_TEXT;
     }
     if (str_eq(type, "thinking")) {
-        return BLOCK_THINKING;
+        return CLAUDE_BLOCK_THINKING;
     }
-    return type != NULL && str_ends(type, "tool_use") ? BLOCK_TOOL
-                                                      : BLOCK_OTHER;
+    return type != NULL && str_ends(type, "tool_use") ? CLAUDE_BLOCK_TOOL
+                                                      : CLAUDE_BLOCK_OTHER;
 }
 
 static bool
@@ -86,7 +112,7 @@ static int
 keep_bytes(struct claude_stream *s, size_t n)
 {
     s->n_kept_bytes += n;
-    return s->n_kept_bytes <= STREAM_MAX_BYTES
+    return s->n_kept_bytes <= CLAUDE_STREAM_MAX_BYTES
                ? 0
                : fail(s, ERR_TOO_LARGE, false, "the reply is too long");
 }
@@ -103,14 +129,14 @@ show_piece(struct claude_stream *s, struct claude_block *b, bool last)
     if (!wants_more(s)) {
         return;
     }
-    if (b->kind == BLOCK_TOOL) {
+    if (b->kind == CLAUDE_BLOCK_TOOL) {
         if (b->is_call && piece->len > 0) {
             s->on.on_tool(s->ctx, b->name, b->input.data, b->input.len);
         }
         return;
     }
     void (*show)(void *, const char *, size_t, bool) =
-        b->kind == BLOCK_TEXT ? s->on.on_text : s->on.on_thinking;
+        b->kind == CLAUDE_BLOCK_TEXT ? s->on.on_text : s->on.on_thinking;
 
     if (piece->len > 0) {
         show(s->ctx, piece->data, piece->len, false);
@@ -128,7 +154,7 @@ add_decoded(struct claude_stream *s, struct claude_block *b, const char *raw,
     if (keep_bytes(s, len) < 0) {
         return -1;
     }
-    if (b->kind == BLOCK_TOOL) {
+    if (b->kind == CLAUDE_BLOCK_TOOL) {
         sbuf_add(&b->input, s->piece.data, s->piece.len);
     } else {
         sbuf_add(&b->raw, raw, len);
@@ -165,10 +191,10 @@ stop_block(struct claude_stream *s, struct claude_block *b)
         return;
     }
     b->stopped = true;
-    if (b->kind != BLOCK_OTHER) {
+    if (b->kind != CLAUDE_BLOCK_OTHER) {
         sbuf_clear(&s->piece);
         claude_decoder_end(&b->decoder, &s->piece);
-        if (b->kind == BLOCK_TOOL) {
+        if (b->kind == CLAUDE_BLOCK_TOOL) {
             sbuf_add(&b->input, s->piece.data, s->piece.len);
         }
         show_piece(s, b, true);
@@ -177,17 +203,79 @@ stop_block(struct claude_stream *s, struct claude_block *b)
 
 /* --- events --- */
 
+static bool
+is_used_id(const struct claude_stream *s, const char *id)
+{
+    for (size_t i = 0; i < s->n_blocks; i++) {
+        if (str_eq(s->blocks[i].id, id)) {
+            return true;
+        }
+    }
+    return s->history != NULL && claude_history_has_call(s->history, id);
+}
+
+/* In the form of the vendor's, and like none that the server has sent yet. */
+static char *
+make_id(const struct claude_stream *s)
+{
+    size_t n = s->history != NULL ? claude_history_n_calls(s->history) : 0;
+    char *id = NULL;
+
+    do {
+        free(id);
+        id = xasprintf("toolu_%024zu", ++n);
+    } while (is_used_id(s, id));
+    return id;
+}
+
+/* Id and name of the call that b is. An id is what its result is found by, so a
+   server that sends none, or always the same, gets back one that we made. */
+static int
+begin_call(struct claude_stream *s, struct claude_block *b,
+           const struct cJSON *start)
+{
+    const char *id = json_string(start, "id");
+
+    if (str_blank(json_string(start, "name"))) {
+        return fail_protocol(s, "the service called a tool without a name");
+    }
+    if (str_blank(id) && !s->compatible) {
+        return fail_protocol(s, "the service called a tool without an id");
+    }
+    b->has_own_id = str_blank(id) || (s->compatible && is_used_id(s, id));
+    b->id = b->has_own_id ? make_id(s) : xstrdup(id);
+    b->name = xstrdup(json_string(start, "name"));
+    if (wants_more(s)) {
+        s->on.on_tool(s->ctx, b->name, "", 0);
+    }
+    return 0;
+}
+
+/* Servers of other vendors may leave out what begins the reply, and which block
+   begins. */
+static int64_t
+place_block(struct claude_stream *s, const struct cJSON *event)
+{
+    int64_t index = json_int(event, "index", -1);
+
+    if (!s->compatible) {
+        return s->started ? index : -1;
+    }
+    s->started = true;
+    return index < 0 ? next_index(s) : index;
+}
+
 static int
 on_block_start(struct claude_stream *s, const struct cJSON *event,
                const char *raw, size_t len)
 {
     const struct cJSON *start = json_get(event, "content_block");
-    int64_t index = json_int(event, "index", -1);
+    int64_t index = place_block(s, event);
     struct claude_raw_member m;
     struct claude_raw_member text;
     struct claude_block *b;
 
-    if (!s->started || index < 0 || !json_is_object(start) ||
+    if (index < 0 || !json_is_object(start) ||
         json_string(start, "type") == NULL ||
         !claude_raw_find(raw, len, "content_block", &m)) {
         return fail_protocol(s, "the service began a block out of order");
@@ -204,28 +292,22 @@ on_block_start(struct claude_stream *s, const struct cJSON *event,
     s->blocks = xreallocarray(s->blocks, s->n_blocks + 1, sizeof(*s->blocks));
     b = &s->blocks[s->n_blocks++];
     *b = (struct claude_block){.index = index};
-    sbuf_init(&b->raw, STREAM_MAX_BYTES);
-    sbuf_init(&b->input, 3 * STREAM_MAX_BYTES);
-    sbuf_init(&b->citations, STREAM_MAX_BYTES);
+    sbuf_init(&b->raw, CLAUDE_STREAM_MAX_BYTES);
+    sbuf_init(&b->input, 3 * CLAUDE_STREAM_MAX_BYTES);
+    sbuf_init(&b->citations, CLAUDE_STREAM_MAX_BYTES);
     b->start = xstrndup(m.value, m.value_len);
     b->start_len = m.value_len;
     b->kind = kind_of(json_string(start, "type"));
     b->is_call = str_eq(json_string(start, "type"), "tool_use");
-    b->is_thought = b->kind == BLOCK_THINKING ||
+    b->is_thought = b->kind == CLAUDE_BLOCK_THINKING ||
                     str_eq(json_string(start, "type"), "redacted_thinking");
-    if (b->is_call) {
-        b->id = xstrdup(json_string(start, "id"));
-        b->name = xstrdup(json_string(start, "name"));
-        if (str_blank(b->id) || str_blank(b->name)) {
-            return fail_protocol(s, "the service called a tool without a name");
-        }
-        if (wants_more(s)) {
-            s->on.on_tool(s->ctx, b->name, "", 0);
-        }
+    if (b->is_call && begin_call(s, b, start) < 0) {
+        return -1;
     }
-    if ((b->kind == BLOCK_TEXT || b->kind == BLOCK_THINKING) &&
+    if ((b->kind == CLAUDE_BLOCK_TEXT || b->kind == CLAUDE_BLOCK_THINKING) &&
         claude_raw_find(b->start, b->start_len,
-                        b->kind == BLOCK_TEXT ? "text" : "thinking", &text)) {
+                        b->kind == CLAUDE_BLOCK_TEXT ? "text" : "thinking",
+                        &text)) {
         return add_value(s, b, &text);
     }
     return 0;
@@ -259,9 +341,13 @@ set_signature(struct claude_stream *s, struct claude_block *b,
     return 0;
 }
 
+/* index: as it was sent; -1: it was not. */
 static int
 find_open(struct claude_stream *s, int64_t index, struct claude_block **out)
 {
+    if (index < 0 && s->compatible) {
+        index = open_index(s);
+    }
     *out = find_block(s, index);
     return *out == NULL || (*out)->stopped
                ? fail_protocol(s, "the service continued no open block")
@@ -273,9 +359,9 @@ static int
 on_fragment(struct claude_stream *s, const struct claude_fragment *f)
 {
     static const enum claude_block_kind kinds[] = {
-        [FRAGMENT_TEXT] = BLOCK_TEXT,
-        [FRAGMENT_THINKING] = BLOCK_THINKING,
-        [FRAGMENT_TOOL] = BLOCK_TOOL,
+        [CLAUDE_FRAGMENT_TEXT] = CLAUDE_BLOCK_TEXT,
+        [CLAUDE_FRAGMENT_THINKING] = CLAUDE_BLOCK_THINKING,
+        [CLAUDE_FRAGMENT_TOOL] = CLAUDE_BLOCK_TOOL,
     };
     struct claude_block *b;
 
@@ -313,23 +399,27 @@ on_delta(struct claude_stream *s, const struct cJSON *event, const char *raw,
     const char *text = delta.value;
     size_t n = delta.value_len;
 
-    if (b->kind == BLOCK_TEXT && str_eq(type, "text_delta")) {
+    if (b->kind == CLAUDE_BLOCK_TEXT && str_eq(type, "text_delta")) {
         if (claude_raw_find(text, n, "text", &m)) {
             return add_value(s, b, &m);
         }
-    } else if (b->kind == BLOCK_TEXT && str_eq(type, "citations_delta")) {
+    } else if (b->kind == CLAUDE_BLOCK_TEXT &&
+               str_eq(type, "citations_delta")) {
         if (claude_raw_find(text, n, "citation", &m)) {
             return add_citation(s, b, &m);
         }
-    } else if (b->kind == BLOCK_THINKING && str_eq(type, "thinking_delta")) {
+    } else if (b->kind == CLAUDE_BLOCK_THINKING &&
+               str_eq(type, "thinking_delta")) {
         if (claude_raw_find(text, n, "thinking", &m)) {
             return add_value(s, b, &m);
         }
-    } else if (b->kind == BLOCK_THINKING && str_eq(type, "signature_delta")) {
+    } else if (b->kind == CLAUDE_BLOCK_THINKING &&
+               str_eq(type, "signature_delta")) {
         if (claude_raw_find(text, n, "signature", &m) && m.value[0] == '"') {
             return set_signature(s, b, &m);
         }
-    } else if (b->kind == BLOCK_TOOL && str_eq(type, "input_json_delta")) {
+    } else if (b->kind == CLAUDE_BLOCK_TOOL &&
+               str_eq(type, "input_json_delta")) {
         if (claude_raw_find(text, n, "partial_json", &m)) {
             return add_value(s, b, &m);
         }
@@ -392,6 +482,19 @@ take_stop(struct claude_stream *s, const struct cJSON *from)
 }
 
 static int
+on_block_stop(struct claude_stream *s, int64_t index)
+{
+    struct claude_block *b =
+        find_block(s, index < 0 && s->compatible ? open_index(s) : index);
+
+    if (b == NULL) {
+        return fail_protocol(s, "the service ended no open block");
+    }
+    stop_block(s, b);
+    return 0;
+}
+
+static int
 on_event(struct claude_stream *s, const char *type, const struct cJSON *event,
          const char *raw, size_t len)
 {
@@ -410,13 +513,9 @@ on_event(struct claude_stream *s, const char *type, const struct cJSON *event,
     } else if (str_eq(type, "content_block_delta")) {
         return on_delta(s, event, raw, len);
     } else if (str_eq(type, "content_block_stop")) {
-        struct claude_block *b = find_block(s, json_int(event, "index", -1));
-
-        if (b == NULL) {
-            return fail_protocol(s, "the service ended no open block");
-        }
-        stop_block(s, b);
+        return on_block_stop(s, json_int(event, "index", -1));
     } else if (str_eq(type, "message_delta")) {
+        s->started = s->started || s->compatible;
         take_stop(s, json_get(event, "delta"));
         take_usage(s, json_get(event, "usage"));
     } else if (str_eq(type, "message_stop")) {
@@ -487,6 +586,13 @@ claude_stream_new(bool compatible, const char *request_id,
     sse_init(&s->sse);
     sbuf_init(&s->piece, 3 * (size_t)SSE_MAX_EVENT_BYTES);
     return s;
+}
+
+void
+claude_stream_set_history(struct claude_stream *s,
+                          const struct claude_history *history)
+{
+    s->history = history;
 }
 
 void

@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 
 struct claude_failure;
+struct claude_history;
 struct claude_reply;
 struct claude_stream;
 
@@ -32,6 +33,11 @@ struct claude_stream *
 claude_stream_new(bool compatible, const char *request_id,
                   const struct claude_stream_handlers *handlers, void *ctx);
 void claude_stream_free(struct claude_stream *s);
+
+/* The conversation that the reply is for: the ids of its tool calls are not to
+   be used again. Borrowed for the life of the stream. */
+void claude_stream_set_history(struct claude_stream *s,
+                               const struct claude_history *history);
 
 /* Returns 0, or -1 with *out set: an error event, or bytes that make no sense.
    Must not be called again then. */

@@ -18,7 +18,7 @@
 
 /* More blocks than these since the last time, and the service, which looks back
    20, might not find what it has read. */
-#define MAX_BLOCKS_UNMARKED 15
+#define MAX_BLOCKS_BETWEEN 15
 
 struct claude_history *
 claude_history_new(void)
@@ -29,34 +29,26 @@ claude_history_new(void)
     return h;
 }
 
-static void
-clear_open(struct claude_history *h)
-{
-    for (size_t i = 0; i < h->n_open; i++) {
-        free(h->open_ids[i]);
-    }
-    free(h->open_ids);
-    h->open_ids = NULL;
-    h->n_open = 0;
-}
-
 void
 claude_history_free(struct claude_history *h)
 {
     if (h == NULL) {
         return;
     }
-    clear_open(h);
+    for (size_t i = 0; i < h->n_calls; i++) {
+        free(h->call_ids[i]);
+    }
+    free(h->call_ids);
     sbuf_fini(&h->text);
     free(h->messages);
     free(h);
 }
 
 static int
-append(struct claude_history *h, const struct message *m,
+append(struct claude_history *h, const struct history_message *m,
        const struct sbuf *message, struct error *err)
 {
-    size_t max = m->kind == MESSAGE_RESULTS ? HISTORY_MAX_RESULT_BYTES
+    size_t max = m->kind == HISTORY_RESULTS ? HISTORY_MAX_RESULT_BYTES
                                             : HISTORY_MAX_BYTES;
     size_t start = h->text.len;
 
@@ -74,6 +66,19 @@ append(struct claude_history *h, const struct message *m,
     h->messages[h->n_messages].start = start;
     h->n_messages++;
     return 0;
+}
+
+void
+history_add_call_ids(struct claude_history *h, const char *const *ids, size_t n)
+{
+    if (n == 0) {
+        return;
+    }
+    h->call_ids =
+        xreallocarray(h->call_ids, h->n_calls + n, sizeof(*h->call_ids));
+    for (size_t i = 0; i < n; i++) {
+        h->call_ids[h->n_calls++] = xstrdup(ids[i]);
+    }
 }
 
 void
@@ -101,8 +106,9 @@ claude_history_add_user(struct claude_history *h, const char *text, size_t len,
     sbuf_add_str(&message, "{\"role\":\"user\",\"content\":[");
     history_add_text(&message, text, len);
     sbuf_add_str(&message, "]}");
-    return append(h, &(struct message){.kind = MESSAGE_USER, .n_blocks = 1},
-                  &message, err);
+    return append(
+        h, &(struct history_message){.kind = HISTORY_USER, .n_blocks = 1},
+        &message, err);
 }
 
 static bool
@@ -179,8 +185,9 @@ claude_history_add_assistant(struct claude_history *h, const char *content,
 {
     AUTO_SBUF struct sbuf message = {0};
     AUTO_JSON struct cJSON *tree = NULL;
-    struct message m = {.kind = MESSAGE_ASSISTANT,
-                        .is_paused = h->will_pause && n_tool_calls == 0};
+    struct history_message m = {.kind = HISTORY_ASSISTANT,
+                                .is_paused =
+                                    h->will_pause && n_tool_calls == 0};
 
     sbuf_init(&message, HISTORY_MAX_BYTES);
     tree = json_parse(content, strlen(content), CLAUDE_JSON_DEPTH, err);
@@ -208,13 +215,8 @@ claude_history_add_assistant(struct claude_history *h, const char *content,
         return -1;
     }
     h->will_pause = false;
-    if (n_tool_calls > 0) {
-        h->open_ids = xreallocarray(NULL, n_tool_calls, sizeof(*h->open_ids));
-        for (size_t i = 0; i < n_tool_calls; i++) {
-            h->open_ids[i] = xstrdup(tool_ids[i]);
-        }
-        h->n_open = n_tool_calls;
-    }
+    history_add_call_ids(h, tool_ids, n_tool_calls);
+    h->n_open = n_tool_calls;
     return 0;
 }
 
@@ -250,7 +252,7 @@ append_results(struct claude_history *h,
                const char *text, bool is_short, struct error *err)
 {
     AUTO_SBUF struct sbuf message = {0};
-    struct message m = {.kind = MESSAGE_RESULTS, .n_blocks = n_results};
+    struct history_message m = {.kind = HISTORY_RESULTS, .n_blocks = n_results};
     size_t n_images = h->n_images;
 
     sbuf_init(&message, HISTORY_MAX_RESULT_BYTES);
@@ -271,7 +273,7 @@ append_results(struct claude_history *h,
         return -1;
     }
     h->n_images = n_images;
-    clear_open(h);
+    h->n_open = 0;
     return 0;
 }
 
@@ -286,9 +288,11 @@ claude_history_add_results(struct claude_history *h,
                        n_results, h->n_open);
     }
     for (size_t i = 0; i < n_results; i++) {
-        if (!str_eq(results[i].tool_use_id, h->open_ids[i])) {
+        const char *id = h->call_ids[h->n_calls - h->n_open + i];
+
+        if (!str_eq(results[i].tool_use_id, id)) {
             return err_set(err, ERR_INTERNAL, "a result for %s instead of %s",
-                           results[i].tool_use_id, h->open_ids[i]);
+                           results[i].tool_use_id, id);
         }
     }
     /* Open calls would make the history useless, and few bytes always fit. */
@@ -297,6 +301,23 @@ claude_history_add_results(struct claude_history *h,
         return 0;
     }
     return append_results(h, results, n_results, NULL, true, err);
+}
+
+size_t
+claude_history_n_calls(const struct claude_history *h)
+{
+    return h->n_calls;
+}
+
+bool
+claude_history_has_call(const struct claude_history *h, const char *id)
+{
+    for (size_t i = 0; i < h->n_calls; i++) {
+        if (str_eq(h->call_ids[i], id)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 bool
@@ -309,7 +330,7 @@ bool
 claude_history_ends_with_user(const struct claude_history *h)
 {
     return h->n_messages > 0 &&
-           h->messages[h->n_messages - 1].kind != MESSAGE_ASSISTANT;
+           h->messages[h->n_messages - 1].kind != HISTORY_ASSISTANT;
 }
 
 void
@@ -331,7 +352,7 @@ claude_history_set_cached(struct claude_history *h)
 }
 
 bool
-claude_history_find_mark(const struct claude_history *h, size_t *at)
+claude_history_find_breakpoint(const struct claude_history *h, size_t *at)
 {
     size_t n = h->n_cached < h->n_messages ? h->n_cached : h->n_messages;
     size_t n_added = 0;
@@ -339,12 +360,12 @@ claude_history_find_mark(const struct claude_history *h, size_t *at)
     for (size_t i = n; i < h->n_messages; i++) {
         n_added += h->messages[i].n_blocks;
     }
-    /* A block of the model's may be one that must not be marked. */
-    while (n > 0 && h->messages[n - 1].kind == MESSAGE_ASSISTANT) {
+    /* A block of the model's may be one that must carry no breakpoint. */
+    while (n > 0 && h->messages[n - 1].kind == HISTORY_ASSISTANT) {
         n--;
         n_added += h->messages[n].n_blocks;
     }
-    if (n == 0 || n_added <= MAX_BLOCKS_UNMARKED) {
+    if (n == 0 || n_added <= MAX_BLOCKS_BETWEEN) {
         return false;
     }
     /* Every message of the user's ends in "}]}". */
@@ -362,7 +383,7 @@ void
 claude_history_rewind(struct claude_history *h, size_t mark)
 {
     while (h->n_messages > mark &&
-           h->messages[h->n_messages - 1].kind == MESSAGE_USER) {
+           h->messages[h->n_messages - 1].kind == HISTORY_USER) {
         h->n_messages--;
         sbuf_truncate(&h->text, h->messages[h->n_messages].start);
     }

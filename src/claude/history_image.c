@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/sbuf.h"
+#include "model/output.h"
 
 /*
  * The smallest limits of all models. One image that is refused would make every
@@ -60,43 +61,19 @@ add_base64(struct sbuf *sb, const unsigned char *data, size_t len)
     }
 }
 
-static uint32_t
-read_be32(const unsigned char *p)
-{
-    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 |
-           p[3];
-}
-
-/* What the file itself says counts; false when it is no PNG. */
-static bool
-read_size(const struct claude_image *image, uint32_t *width, uint32_t *height)
-{
-    static const unsigned char begin[] = {0x89, 'P',  'N', 'G', '\r', '\n',
-                                          0x1A, '\n', 0,   0,   0,    13,
-                                          'I',  'H',  'D', 'R'};
-
-    if (image->png == NULL || image->len < sizeof(begin) + 8 ||
-        memcmp(image->png, begin, sizeof(begin)) != 0) {
-        return false;
-    }
-    *width = read_be32(image->png + sizeof(begin));
-    *height = read_be32(image->png + sizeof(begin) + 4);
-    return true;
-}
-
 /* NULL when it can be added. */
 static const char *
 find_fault(const struct claude_image *image, size_t n_bytes, size_t n_images)
 {
-    uint32_t width;
-    uint32_t height;
+    int width_px;
+    int height_px;
 
-    if (!read_size(image, &width, &height)) {
+    /* What the file itself says counts. */
+    if (!output_png_size(image->png, image->len, &width_px, &height_px)) {
         return "it is no PNG";
     }
-    if (width < 1 || height < 1 || width > MAX_SIDE_PX ||
-        height > MAX_SIDE_PX) {
-        return "a side may have 1 to 2000 pixels";
+    if (width_px > MAX_SIDE_PX || height_px > MAX_SIDE_PX) {
+        return "a side has more than 2000 pixels";
     }
     if (base64_bytes(image->len) > MAX_BASE64_BYTES) {
         return "it has more than 10 MB";

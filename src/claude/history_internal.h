@@ -20,10 +20,10 @@
 #define HISTORY_MAX_RESULT_BYTES ((size_t)31500000)
 #define HISTORY_MAX_IMAGES_BYTES ((size_t)24000000)
 
-enum message_kind { MESSAGE_USER, MESSAGE_ASSISTANT, MESSAGE_RESULTS };
+enum history_message_kind { HISTORY_USER, HISTORY_ASSISTANT, HISTORY_RESULTS };
 
-struct message {
-    enum message_kind kind;
+struct history_message {
+    enum history_message_kind kind;
     size_t start; /* offset in text, of its comma if it has one */
     size_t n_blocks;
     bool has_thinking;
@@ -32,10 +32,11 @@ struct message {
 
 struct claude_history {
     struct sbuf text;
-    struct message *messages; /* owned */
+    struct history_message *messages; /* owned */
     size_t n_messages;
-    char **open_ids; /* owned, each too */
-    size_t n_open;
+    char **call_ids; /* owned, each too; of all tool calls */
+    size_t n_calls;
+    size_t n_open; /* of them, at the end: not answered yet */
     size_t n_images;
     size_t n_cached; /* messages that the service has read */
     bool will_pause; /* the next reply is to be continued */
@@ -54,12 +55,16 @@ bool claude_history_may_be_sent(const struct claude_history *h);
 void claude_history_set_cached(struct claude_history *h);
 
 /*
- * The place for a mark behind which the service looks for what it has read:
- * true when so much was added since that it would not look back far enough from
- * the end. *at is the offset in the text, before the closing brace of a block
- * that may carry a mark.
+ * The place for a cache breakpoint, from which the service looks back for what
+ * it has read: true when so much was added since that it would not look back
+ * far enough from the end. *at is the offset in the text, before the closing
+ * brace of a block that may carry one.
  */
-bool claude_history_find_mark(const struct claude_history *h, size_t *at);
+bool claude_history_find_breakpoint(const struct claude_history *h, size_t *at);
+
+/* How many tool calls there are, and whether one of them has this id. */
+size_t claude_history_n_calls(const struct claude_history *h);
+bool claude_history_has_call(const struct claude_history *h, const char *id);
 
 bool claude_history_has_thinking(const struct claude_history *h);
 
@@ -80,6 +85,10 @@ size_t history_image_bytes(size_t len);
  */
 void history_add_image(struct sbuf *sb, const struct claude_image *image,
                        size_t n_bytes, size_t *n_images);
+
+/* Remembers the ids of tool calls, which are copied. */
+void history_add_call_ids(struct claude_history *h, const char *const *ids,
+                          size_t n);
 
 /* Adds a text block. */
 void history_add_text(struct sbuf *sb, const char *text, size_t len);

@@ -39,23 +39,19 @@ is_thinking(const char *block, size_t len)
 static size_t
 add_kept(struct sbuf *sb, const char *array, size_t len)
 {
-    const char *end = array + len;
-    const char *p = claude_raw_skip_space(array + 1, end);
+    struct claude_raw_iter it;
+    const char *block;
+    size_t block_len;
     size_t n = 0;
 
-    while (p < end && *p == '{') {
-        const char *behind = claude_raw_skip_value(p, end);
-
-        if (!is_thinking(p, (size_t)(behind - p))) {
+    claude_raw_begin(&it, array, len);
+    while (claude_raw_next_value(&it, &block, &block_len)) {
+        if (!is_thinking(block, block_len)) {
             if (n > 0) {
                 sbuf_add_char(sb, ',');
             }
-            sbuf_add(sb, p, (size_t)(behind - p));
+            sbuf_add(sb, block, block_len);
             n++;
-        }
-        p = claude_raw_skip_space(behind, end);
-        if (p < end && *p == ',') {
-            p = claude_raw_skip_space(p + 1, end);
         }
     }
     return n;
@@ -64,11 +60,11 @@ add_kept(struct sbuf *sb, const char *array, size_t len)
 /* A message that nothing is left of goes as a whole: the questions around it
    may follow each other. */
 static void
-add_stripped(struct claude_history *copy, const struct message *m,
+add_stripped(struct claude_history *copy, const struct history_message *m,
              const char *text, size_t len)
 {
     struct claude_raw_member content;
-    struct message kept = *m;
+    struct history_message kept = *m;
     size_t start = copy->text.len;
     bool found = claude_raw_find(text, len, "content", &content);
 
@@ -91,10 +87,10 @@ add_stripped(struct claude_history *copy, const struct message *m,
 }
 
 static void
-add_as_it_is(struct claude_history *copy, const struct message *m,
+add_as_it_is(struct claude_history *copy, const struct history_message *m,
              const char *text, size_t len)
 {
-    struct message kept = *m;
+    struct history_message kept = *m;
 
     kept.start = copy->text.len;
     if (kept.start > 0) {
@@ -122,10 +118,11 @@ claude_history_strip(const struct claude_history *h)
 
     assert(h->n_open == 0);
     copy->n_images = h->n_images;
+    history_add_call_ids(copy, (const char *const *)h->call_ids, h->n_calls);
     copy->messages =
         xreallocarray(NULL, h->n_messages + 1, sizeof(*copy->messages));
     for (size_t i = 0; i < h->n_messages; i++) {
-        const struct message *m = &h->messages[i];
+        const struct history_message *m = &h->messages[i];
         size_t from = m->start + (i > 0 ? 1 : 0);
         size_t to =
             i + 1 < h->n_messages ? h->messages[i + 1].start : h->text.len;

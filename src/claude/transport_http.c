@@ -29,6 +29,7 @@ struct transport_http {
     struct http *http;        /* borrowed */
     const struct secret *key; /* borrowed: from the configuration */
     bool key_in_x_api_key;
+    bool needs_key; /* and there is none */
     char *base_url; /* owned; without a slash at the end */
     char *version;  /* owned */
     int64_t stall_ms;
@@ -43,16 +44,43 @@ to_http(struct transport_call *call)
     return (struct http_call *)(void *)call;
 }
 
+/* Whether a header takes the place of the key. */
+static bool
+is_key_header(const struct http_extra_header *h)
+{
+    return str_eq_nocase(h->name, "authorization") ||
+           str_eq_nocase(h->name, "x-api-key");
+}
+
 static bool
 has_own_credentials(const struct transport_http *t)
 {
     for (size_t i = 0; i < t->n_headers; i++) {
-        if (str_eq_nocase(t->headers[i].name, "authorization") ||
-            str_eq_nocase(t->headers[i].name, "x-api-key")) {
+        if (is_key_header(&t->headers[i])) {
             return true;
         }
     }
     return false;
+}
+
+/* The header by whose name one may guess that its value is a secret; NULL:
+   there is none. */
+static const char *
+find_secret_header(const struct transport_http_config *config)
+{
+    static const char *const parts[] = {"auth", "key", "token", "secret",
+                                        "cookie"};
+
+    for (size_t i = 0; i < config->n_headers; i++) {
+        const struct http_extra_header *h = &config->headers[i];
+
+        for (size_t k = 0; k < LEN(parts) && !secret_is_empty(h->value); k++) {
+            if (strcasestr(h->name, parts[k]) != NULL) {
+                return h->name;
+            }
+        }
+    }
+    return NULL;
 }
 
 static struct transport_call *
@@ -86,12 +114,12 @@ start(void *transport, const struct transport_request *request,
         .on_done = handlers->on_done,
     };
 
-    if (secret_is_empty(t->key)) {
+    if (t->needs_key) {
         error_fill(err, ERR_AUTH, "no key for %s", t->base_url);
         return NULL;
     }
     /* A server must not be shown two. */
-    if (has_own_credentials(t)) {
+    if (secret_is_empty(t->key) || has_own_credentials(t)) {
         http_request.secret_header = NULL;
     }
     return (struct transport_call *)(void *)http_start(
@@ -156,12 +184,12 @@ is_vendor(const char *url)
            host[len - strlen(VENDOR_DOMAIN) - 1] == '.';
 }
 
-/* Whether the host of an http:// address is this machine. */
+/* Whether the host of an http:// or https:// address is this machine. */
 static bool
 is_loopback(const char *url)
 {
     static const char *const hosts[] = {"localhost", "127.0.0.1", "[::1]"};
-    const char *host = url + strlen("http://");
+    const char *host = strstr(url, "://") + strlen("://");
 
     for (size_t i = 0; i < LEN(hosts); i++) {
         size_t len = strlen(hosts[i]);
@@ -173,12 +201,69 @@ is_loopback(const char *url)
     return false;
 }
 
+static const char *
+get_url(const struct transport_http_config *config)
+{
+    return str_blank(config->base_url) ? VENDOR_URL : config->base_url;
+}
+
+bool
+transport_http_needs_key(const struct transport_http_config *config)
+{
+    const char *url = get_url(config);
+    bool has_header = false;
+
+    if (!secret_is_empty(config->key)) {
+        return false;
+    }
+    for (size_t i = 0; i < config->n_headers; i++) {
+        const struct http_extra_header *h = &config->headers[i];
+
+        if (secret_is_empty(h->value)) {
+            continue;
+        }
+        has_header = true;
+        if (is_key_header(h)) {
+            return false;
+        }
+    }
+    if (is_vendor(url)) {
+        return true;
+    }
+    /* A key could not even be sent to another machine over http. */
+    return !has_header && str_starts(url, "https://") && !is_loopback(url);
+}
+
+/* Nothing secret travels unencrypted, but for this machine itself. */
+static int
+check_secrets(const struct transport_http_config *config, struct error *err)
+{
+    const char *url = get_url(config);
+    const char *header = find_secret_header(config);
+
+    if (!str_starts(url, "http://") || is_loopback(url)) {
+        return 0;
+    }
+    if (!secret_is_empty(config->key)) {
+        return err_set(err, ERR_CONFIG,
+                       "base_url: %s would carry the key unencrypted; https is "
+                       "needed but for this machine itself",
+                       url);
+    }
+    if (header != NULL) {
+        return err_set(err, ERR_CONFIG,
+                       "base_url: %s would carry the header %s unencrypted; "
+                       "https is needed but for this machine itself",
+                       url, header);
+    }
+    return 0;
+}
+
 int
 transport_http(struct http *http, const struct transport_http_config *config,
                struct transport *out, struct error *err)
 {
-    const char *url =
-        str_blank(config->base_url) ? VENDOR_URL : config->base_url;
+    const char *url = get_url(config);
     const char *version = config->api_version;
     struct transport_http *t;
     size_t len = strlen(url);
@@ -190,16 +275,13 @@ transport_http(struct http *http, const struct transport_http_config *config,
         return err_set(err, ERR_USAGE,
                        "base_url: %s is not an http or https address", url);
     }
-    if (str_starts(url, "http://") && !secret_is_empty(config->key) &&
-        !is_loopback(url)) {
-        return err_set(err, ERR_CONFIG,
-                       "base_url: %s would carry the key unencrypted; https is "
-                       "needed but for this machine itself",
-                       url);
+    if (check_secrets(config, err) < 0) {
+        return -1;
     }
     t = xcalloc(1, sizeof(*t));
     t->http = http;
     t->key = config->key;
+    t->needs_key = transport_http_needs_key(config);
     t->key_in_x_api_key = config->key_in_x_api_key;
     t->base_url = xstrndup(url, len);
     if (str_blank(version)) {

@@ -79,24 +79,32 @@ WARN_UNUSED int config_read_yaml(struct config *c, const char *where,
                                  const char *text, size_t len,
                                  struct error *err);
 
-/* One scalar of a YAML text: the names that lead to it, from the outermost, and
-   where it stands, from 1. All borrowed for the call. */
-struct config_scalar {
+enum config_leaf_kind {
+    CONFIG_LEAF_VALUE, /* one value, perhaps an empty one */
+    CONFIG_LEAF_LIST,
+    CONFIG_LEAF_NAMES /* names below it: none, or deeper than is read */
+};
+
+/* What ends a path of names in a YAML text, from the outermost. All borrowed
+   for the call. */
+struct config_leaf {
     const char *const *names;
     size_t n_names;
-    const char *value; /* "" when it was left out */
+    enum config_leaf_kind kind;
+    const char *value; /* "" when it was left out, and for other kinds */
 };
 
 #define CONFIG_MAX_NAMES 4u
 
 /*
  * Reads a YAML text of mappings within mappings, at most CONFIG_MAX_NAMES deep,
- * and calls fn for each scalar, in order; an error of fn ends it and gets line
+ * and calls fn for each leaf, in order: those below one name follow each other,
+ * since no mapping may have a name twice. An error of fn ends it and gets line
  * and column. where: path, for messages. Errors: ERR_CONFIG.
  */
-WARN_UNUSED int config_each_scalar(
+WARN_UNUSED int config_each_leaf(
     const char *where, const char *text, size_t len,
-    int (*fn)(void *ctx, const struct config_scalar *s, struct error *err),
+    int (*fn)(void *ctx, const struct config_leaf *leaf, struct error *err),
     void *ctx, struct error *err);
 
 #endif

@@ -38,12 +38,13 @@ static const char *const rate_names[CONFIG_N_RATES] = {
     [CONFIG_RATE_READ] = "cache_read",
 };
 
-static const char *const other_names[] = {"context", "max_output",
-                                          "long_prompt"};
+/* What there is besides rates below a model, and below its "long_prompt:". */
+static const char *const own_names[] = {"max_output", "long_prompt"};
+static const char *const long_names[] = {"above"};
 
 /* The text that is read. */
 struct reading {
-    struct config_models new; /* of this text */
+    struct config_models new; /* of this text, as they come */
     char *date;               /* owned; NULL: not said */
 };
 
@@ -63,22 +64,19 @@ config_models_fini(struct config_models *m)
     memset(m, 0, sizeof(*m));
 }
 
+/* The model of that name; what is below one name comes one after the other. */
 static struct config_model *
-find_model(struct config_models *m, const char *name)
+get_model(struct config_models *m, const char *name)
 {
-    for (size_t i = 0; i < m->n_models; i++) {
-        if (str_eq(m->models[i].name, name))
-            return &m->models[i];
-    }
-    return NULL;
-}
-
-static struct config_model *
-add_model(struct config_models *m, const char *name)
-{
+    size_t n = m->n_models;
     struct config_model *model = NULL;
 
-    m->models = xreallocarray(m->models, m->n_models + 1, sizeof(*m->models));
+    if (n > 0 && str_eq(m->models[n - 1].name, name))
+        return &m->models[n - 1];
+    /* Room for twice as many whenever it is full. */
+    if ((n & (n - 1)) == 0)
+        m->models =
+            xreallocarray(m->models, n > 0 ? 2 * n : 1, sizeof(*m->models));
     model = &m->models[m->n_models++];
     *model = (struct config_model){.name = xstrdup(name)};
     for (size_t i = 0; i < CONFIG_N_RATES; i++) {
@@ -88,45 +86,37 @@ add_model(struct config_models *m, const char *name)
     return model;
 }
 
+/* What stands where something else was expected. */
 static int
-set_rate(int64_t *rates, const char *name, const char *value, bool *found,
-         struct error *err)
+wrong_kind(const struct config_leaf *leaf, const char *name,
+           const char *expected, struct error *err)
 {
-    *found = false;
-    for (size_t i = 0; i < CONFIG_N_RATES; i++) {
-        if (!str_eq(name, rate_names[i]))
-            continue;
-        *found = true;
-        if (rates[i] != NOT_SAID)
-            return err_set(err, ERR_CONFIG, "%s is there twice", name);
-        if (str_to_decimal(value, 6, MAX_RATE, &rates[i], err) < 0)
-            return err_wrap(err, "%s", name);
-    }
-    return 0;
+    if (leaf->kind == CONFIG_LEAF_LIST)
+        return err_set(err, ERR_CONFIG, "%s: a list; expected %s", name,
+                       expected);
+    if (leaf->kind == CONFIG_LEAF_NAMES)
+        return err_set(err, ERR_CONFIG, "%s: a group of names; expected %s",
+                       name, expected);
+    if (str_blank(leaf->value))
+        return err_set(err, ERR_CONFIG, "%s: nothing; expected %s", name,
+                       expected);
+    return err_set(err, ERR_CONFIG, "%s: '%.60s'; expected %s", name,
+                   leaf->value, expected);
 }
 
 static int
-set_tokens(int64_t *field, const char *name, const char *value,
-           struct error *err)
+unknown_name(const char *name, bool is_long, struct error *err)
 {
-    if (*field != 0)
-        return err_set(err, ERR_CONFIG, "%s is there twice", name);
-    if (str_to_int(value, 1, MAX_TOKENS, field, err) < 0)
-        return err_wrap(err, "%s", name);
-    return 0;
-}
-
-static int
-unknown_name(const char *name, struct error *err)
-{
-    const char *names[CONFIG_N_RATES + LEN(other_names)];
+    const char *names[CONFIG_N_RATES + LEN(own_names) + LEN(long_names)];
     const char *near = NULL;
     size_t n = 0;
 
     for (; n < CONFIG_N_RATES; n++)
         names[n] = rate_names[n];
-    for (size_t i = 0; i < LEN(other_names); i++)
-        names[n++] = other_names[i];
+    for (size_t i = 0; !is_long && i < LEN(own_names); i++)
+        names[n++] = own_names[i];
+    for (size_t i = 0; is_long && i < LEN(long_names); i++)
+        names[n++] = long_names[i];
     near = str_nearest(name, names, n);
     if (near != NULL)
         return err_set(err, ERR_CONFIG,
@@ -134,54 +124,88 @@ unknown_name(const char *name, struct error *err)
     return err_set(err, ERR_CONFIG, "unknown name '%s'", name);
 }
 
-/* A value below "models: NAME:", or below its "long_prompt:". */
-static int
-set_value(struct config_model *model, bool is_long, const char *name,
-          const char *value, struct error *err)
+/* The field for a number, and whether it is an amount of money; NULL: there is
+   none of that name. */
+static int64_t *
+find_field(struct config_model *model, bool is_long, const char *name,
+           bool *is_rate)
 {
-    bool found = false;
+    *is_rate = true;
+    for (size_t i = 0; i < CONFIG_N_RATES; i++) {
+        if (str_eq(name, rate_names[i]))
+            return is_long ? &model->long_rates[i] : &model->rates[i];
+    }
+    *is_rate = false;
+    if (is_long)
+        return str_eq(name, "above") ? &model->long_above : NULL;
+    return str_eq(name, "max_output") ? &model->max_output : NULL;
+}
 
-    if (set_rate(is_long ? model->long_rates : model->rates, name, value,
-                 &found, err) < 0)
-        return -1;
-    if (found)
-        return 0;
-    if (is_long && str_eq(name, "above"))
-        return set_tokens(&model->long_above, name, value, err);
-    if (!is_long && str_eq(name, "context"))
-        return set_tokens(&model->context, name, value, err);
-    if (!is_long && str_eq(name, "max_output"))
-        return set_tokens(&model->max_output, name, value, err);
-    return unknown_name(name, err);
+/* What stands below a model, or below its "long_prompt:". */
+static int
+set_field(struct config_model *model, const struct config_leaf *leaf,
+          bool is_long, struct error *err)
+{
+    const char *name = leaf->names[is_long ? 3 : 2];
+    bool is_rate = false;
+    int64_t *field = find_field(model, is_long, name, &is_rate);
+    struct config_leaf shown = *leaf;
+
+    if (!is_long && str_eq(name, "long_prompt"))
+        return wrong_kind(leaf, name, "names below it: above, input, output",
+                          err);
+    if (field == NULL)
+        return unknown_name(name, is_long, err);
+    if (!is_long && leaf->n_names > 3)
+        shown.kind = CONFIG_LEAF_NAMES;
+    if (shown.kind != CONFIG_LEAF_VALUE || str_blank(shown.value))
+        return wrong_kind(&shown, name,
+                          is_rate ? "a number from 0 to 1000 with at most 6 "
+                                    "decimals"
+                                  : "a whole number from 1 to 10000000",
+                          err);
+    if (is_rate ? str_to_decimal(leaf->value, 6, MAX_RATE, field, err) < 0
+                : str_to_int(leaf->value, 1, MAX_TOKENS, field, err) < 0)
+        return err_wrap(err, "%s", name);
+    return 0;
 }
 
 static int
-on_scalar(void *ctx, const struct config_scalar *s, struct error *err)
+set_date(struct reading *r, const struct config_leaf *leaf, struct error *err)
+{
+    struct config_leaf shown = *leaf;
+
+    if (leaf->n_names > 1)
+        shown.kind = CONFIG_LEAF_NAMES;
+    if (shown.kind != CONFIG_LEAF_VALUE || str_blank(shown.value))
+        return wrong_kind(&shown, "date", "a date, such as 2026-11-29", err);
+    r->date = xstrdup(leaf->value);
+    return 0;
+}
+
+static int
+on_leaf(void *ctx, const struct config_leaf *leaf, struct error *err)
 {
     struct reading *r = ctx;
-    struct config_model *model = NULL;
+    bool is_empty = leaf->kind == CONFIG_LEAF_NAMES ||
+                    (leaf->kind == CONFIG_LEAF_VALUE && leaf->value[0] == '\0');
 
-    if (s->n_names == 1 && str_eq(s->names[0], "date")) {
-        if (str_blank(s->value) || r->date != NULL)
-            return err_set(err, ERR_CONFIG, "date: expected one value");
-        r->date = xstrdup(s->value);
-        return 0;
-    }
-    if (!str_eq(s->names[0], "models"))
+    if (str_eq(leaf->names[0], "date"))
+        return set_date(r, leaf, err);
+    if (!str_eq(leaf->names[0], "models"))
         return err_set(err, ERR_CONFIG,
                        "unknown name '%s'; there are 'date' and 'models'",
-                       s->names[0]);
-    if (s->n_names == 1 && s->value[0] == '\0')
+                       leaf->names[0]);
+    if (leaf->n_names == 1 && is_empty)
         return 0;
-    if (s->n_names < 3 ||
-        (s->n_names == 4 && !str_eq(s->names[2], "long_prompt")))
-        return err_set(err, ERR_CONFIG, "%s: expected names below it",
-                       s->names[s->n_names < 3 ? s->n_names - 1 : 2]);
-    model = find_model(&r->new, s->names[1]);
-    if (model == NULL)
-        model = add_model(&r->new, s->names[1]);
-    return set_value(model, s->n_names == 4, s->names[s->n_names - 1], s->value,
-                     err);
+    if (leaf->n_names == 1)
+        return wrong_kind(leaf, "models", "names of models below it", err);
+    if (leaf->n_names == 2)
+        return wrong_kind(leaf, leaf->names[1], "names below it: input, output",
+                          err);
+    return set_field(
+        get_model(&r->new, leaf->names[1]), leaf,
+        leaf->n_names == 4 && str_eq(leaf->names[2], "long_prompt"), err);
 }
 
 /* Fills in what was not said of a set of rates. */
@@ -221,21 +245,38 @@ complete_model(struct config_model *model, struct error *err)
     return 0;
 }
 
-/* Moves the models of a text over those that were there. */
-static void
-take_over(struct config_models *m, struct config_model *model)
+static int
+compare_models(const void *a, const void *b)
 {
-    struct config_model *old = find_model(m, model->name);
+    return strcmp(((const struct config_model *)a)->name,
+                  ((const struct config_model *)b)->name);
+}
 
-    if (old == NULL) {
-        m->models =
-            xreallocarray(m->models, m->n_models + 1, sizeof(*m->models));
-        old = &m->models[m->n_models++];
-        memset(old, 0, sizeof(*old));
+/* Puts the models of a text among those that were there, and in the place of
+   those of the same name. Both are sorted. */
+static void
+merge(struct config_models *m, struct config_models *new)
+{
+    struct config_models old = *m;
+    size_t i = 0;
+    size_t k = 0;
+
+    m->n_models = 0;
+    m->models = xcalloc(old.n_models + new->n_models + 1, sizeof(*m->models));
+    while (i < old.n_models || k < new->n_models) {
+        int order = i == old.n_models ? 1
+                    : k == new->n_models
+                        ? -1
+                        : compare_models(&old.models[i], &new->models[k]);
+
+        if (order == 0)
+            model_fini(&old.models[i++]);
+        m->models[m->n_models++] =
+            order < 0 ? old.models[i++] : new->models[k++];
     }
-    model_fini(old);
-    *old = *model;
-    memset(model, 0, sizeof(*model));
+    free(old.models);
+    free(new->models);
+    *new = (struct config_models){0};
 }
 
 int
@@ -243,18 +284,18 @@ config_models_read_text(struct config_models *m, const char *where,
                         const char *text, size_t len, struct error *err)
 {
     struct reading r = {0};
-    int rc = config_each_scalar(where, text, len, on_scalar, &r, err);
+    int rc = config_each_leaf(where, text, len, on_leaf, &r, err);
 
     for (size_t i = 0; rc == 0 && i < r.new.n_models; i++) {
-        struct config_model *model = &r.new.models[i];
-
-        rc = complete_model(model, err);
-        if (rc < 0) {
+        r.new.models[i].date = xstrdup(r.date);
+        rc = complete_model(&r.new.models[i], err);
+        if (rc < 0)
             rc = err_wrap(err, "%s", where);
-            break;
-        }
-        model->date = xstrdup(r.date);
-        take_over(m, model);
+    }
+    if (rc == 0 && r.new.n_models > 0) {
+        qsort(r.new.models, r.new.n_models, sizeof(*r.new.models),
+              compare_models);
+        merge(m, &r.new);
     }
     config_models_fini(&r.new);
     free(r.date);

@@ -17,7 +17,7 @@ extern const unsigned char models_yaml[];
 extern const size_t models_yaml_len;
 
 /* Adds the models of a text to m; those that are there already are replaced.
-   where: path, for messages. Errors: ERR_CONFIG; m may then hold a part. */
+   where: path, for messages. Errors: ERR_CONFIG; m is as before then. */
 WARN_UNUSED int config_models_read_text(struct config_models *m,
                                         const char *where, const char *text,
                                         size_t len, struct error *err);

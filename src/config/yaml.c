@@ -290,35 +290,72 @@ config_read_yaml(struct config *c, const char *where, const char *text,
 /* ---- any file of mappings -------------------------------------------------
  */
 
-/* Aliases can make few bytes many scalars. */
-#define MAX_SCALARS 20000
+/* Aliases can make few bytes many values. */
+#define MAX_VALUES 40000
 
 struct walk {
     const char *where;
     yaml_document_t doc;
     const char *names[CONFIG_MAX_NAMES];
-    size_t n_scalars;
-    int (*fn)(void *ctx, const struct config_scalar *s, struct error *err);
+    size_t n_values; /* that have been seen, mappings too */
+    int (*fn)(void *ctx, const struct config_leaf *leaf, struct error *err);
     void *ctx;
 };
 
-/* Gives the value of names[0 .. n_names - 1] to the caller's function. */
+/* Gives what stands behind names[0 .. n_names - 1] to the caller's function. */
 static int
-give_scalar(struct walk *w, size_t n_names, const yaml_node_t *node,
-            struct error *err)
+give_leaf(struct walk *w, size_t n_names, enum config_leaf_kind kind,
+          const yaml_node_t *node, struct error *err)
 {
-    const char *text = scalar_text(node);
+    const char *text = kind == CONFIG_LEAF_VALUE ? scalar_text(node) : "";
 
-    if (text == NULL || ++w->n_scalars > MAX_SCALARS) {
-        error_fill(err, ERR_CONFIG, "%s: expected one value",
+    if (text == NULL)
+        error_fill(err, ERR_CONFIG, "%s: a NUL in the value",
                    w->names[n_names - 1]);
+    if (text == NULL || w->fn(w->ctx,
+                              &(struct config_leaf){.names = w->names,
+                                                    .n_names = n_names,
+                                                    .kind = kind,
+                                                    .value = text},
+                              err) < 0)
         return fail_at(w->where, node, err);
+    return 0;
+}
+
+static int
+compare_nodes(const void *a, const void *b)
+{
+    const yaml_node_t *x = *(const yaml_node_t *const *)a;
+    const yaml_node_t *y = *(const yaml_node_t *const *)b;
+    int order = strcmp(scalar_text(x), scalar_text(y));
+
+    /* Of two that are equal, the second is the one that is too many. */
+    return order != 0 ? order : x < y ? -1 : x > y;
+}
+
+/* A mapping's names are names, and each is there once. */
+static int
+check_names(struct walk *w, const yaml_node_t *map, struct error *err)
+{
+    const yaml_node_pair_t *pair = map->data.mapping.pairs.start;
+    size_t n = (size_t)(map->data.mapping.pairs.top - pair);
+    AUTO_FREE const yaml_node_t **keys = xcalloc(n + 1, sizeof(*keys));
+
+    for (size_t i = 0; i < n; i++) {
+        keys[i] = yaml_document_get_node(&w->doc, pair[i].key);
+        if (scalar_text(keys[i]) == NULL) {
+            error_fill(err, ERR_CONFIG, "expected a name before ':'");
+            return fail_at(w->where, keys[i], err);
+        }
     }
-    if (w->fn(w->ctx,
-              &(struct config_scalar){
-                  .names = w->names, .n_names = n_names, .value = text},
-              err) < 0)
-        return fail_at(w->where, node, err);
+    qsort(keys, n, sizeof(*keys), compare_nodes);
+    for (size_t i = 1; i < n; i++) {
+        if (str_eq(scalar_text(keys[i - 1]), scalar_text(keys[i]))) {
+            error_fill(err, ERR_CONFIG, "%s is there twice",
+                       scalar_text(keys[i]));
+            return fail_at(w->where, keys[i], err);
+        }
+    }
     return 0;
 }
 
@@ -328,22 +365,24 @@ walk_node(struct walk *w, size_t n_names, const yaml_node_t *node,
 {
     const yaml_node_pair_t *pair = NULL;
 
-    if (node == NULL || node->type == YAML_SCALAR_NODE)
-        return give_scalar(w, n_names, node, err);
-    if (node->type != YAML_MAPPING_NODE || n_names == CONFIG_MAX_NAMES) {
-        error_fill(err, ERR_CONFIG, "%s: expected one value",
-                   w->names[n_names - 1]);
+    if (++w->n_values > MAX_VALUES) {
+        error_fill(err, ERR_CONFIG, "more than %d values", MAX_VALUES);
         return fail_at(w->where, node, err);
     }
+    if (node == NULL || node->type == YAML_SCALAR_NODE)
+        return give_leaf(w, n_names, CONFIG_LEAF_VALUE, node, err);
+    if (node->type != YAML_MAPPING_NODE)
+        return give_leaf(w, n_names, CONFIG_LEAF_LIST, node, err);
     pair = node->data.mapping.pairs.start;
+    if (pair == node->data.mapping.pairs.top || n_names == CONFIG_MAX_NAMES)
+        return n_names == 0
+                   ? 0
+                   : give_leaf(w, n_names, CONFIG_LEAF_NAMES, node, err);
+    if (check_names(w, node, err) < 0)
+        return -1;
     for (; pair < node->data.mapping.pairs.top; pair++) {
-        const yaml_node_t *key = yaml_document_get_node(&w->doc, pair->key);
-
-        w->names[n_names] = scalar_text(key);
-        if (w->names[n_names] == NULL) {
-            error_fill(err, ERR_CONFIG, "expected a name before ':'");
-            return fail_at(w->where, key, err);
-        }
+        w->names[n_names] =
+            scalar_text(yaml_document_get_node(&w->doc, pair->key));
         if (walk_node(w, n_names + 1,
                       yaml_document_get_node(&w->doc, pair->value), err) < 0)
             return -1;
@@ -367,10 +406,10 @@ walk_root(void *ctx, struct error *err)
 }
 
 int
-config_each_scalar(const char *where, const char *text, size_t len,
-                   int (*fn)(void *ctx, const struct config_scalar *s,
-                             struct error *err),
-                   void *ctx, struct error *err)
+config_each_leaf(const char *where, const char *text, size_t len,
+                 int (*fn)(void *ctx, const struct config_leaf *leaf,
+                           struct error *err),
+                 void *ctx, struct error *err)
 {
     struct walk w = {.where = where, .fn = fn, .ctx = ctx};
 

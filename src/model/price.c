@@ -34,22 +34,67 @@ price_fini(struct price *p)
     free(p->date);
 }
 
+/* The order of a model's name and the first len bytes of another. */
+static int
+compare(const char *model, const char *name, size_t len)
+{
+    int order = strncmp(model, name, len);
+
+    return order != 0 ? order : model[len] != '\0';
+}
+
+/* Where the first len bytes of name stand, or would stand. */
+static size_t
+find_place(const struct price_table *t, const char *name, size_t len,
+           bool *found)
+{
+    size_t from = 0;
+    size_t to = t->n_prices;
+
+    *found = false;
+    while (from < to) {
+        size_t middle = from + (to - from) / 2;
+        int order = compare(t->prices[middle].model, name, len);
+
+        if (order == 0) {
+            *found = true;
+            return middle;
+        }
+        if (order < 0)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return from;
+}
+
+/* Room for one more at a place. */
+static struct price *
+insert(struct price_table *t, size_t at)
+{
+    size_t n = t->n_prices++;
+
+    /* For twice as many whenever it is full. */
+    if ((n & (n - 1)) == 0)
+        t->prices =
+            xreallocarray(t->prices, n > 0 ? 2 * n : 1, sizeof(*t->prices));
+    memmove(&t->prices[at + 1], &t->prices[at], (n - at) * sizeof(*t->prices));
+    return &t->prices[at];
+}
+
 void
 price_table_set(struct price_table *t, const struct price *price)
 {
+    bool found = false;
+    size_t i = find_place(t, price->model, strlen(price->model), &found);
     struct price *at = NULL;
 
-    for (size_t i = 0; i < t->n_prices; i++) {
-        if (str_eq(t->prices[i].model, price->model))
-            at = &t->prices[i];
+    if (found) {
+        at = &t->prices[i];
+        price_fini(at);
+    } else {
+        at = insert(t, i);
     }
-    if (at == NULL) {
-        t->prices =
-            xreallocarray(t->prices, t->n_prices + 1, sizeof(*t->prices));
-        at = &t->prices[t->n_prices++];
-        memset(at, 0, sizeof(*at));
-    }
-    price_fini(at);
     *at = *price;
     at->model = xstrdup(price->model);
     at->date = xstrdup(price->date);
@@ -67,7 +112,7 @@ price_table_fini(struct price_table *t)
 static bool
 is_date(const char *text)
 {
-    if (strlen(text) != DATE_BYTES || text[0] != '-')
+    if (text[0] != '-')
         return false;
     for (size_t i = 1; i < DATE_BYTES; i++) {
         if (!isdigit((unsigned char)text[i]))
@@ -79,17 +124,13 @@ is_date(const char *text)
 const struct price *
 price_find(const struct price_table *t, const char *model)
 {
-    for (size_t i = 0; i < t->n_prices; i++) {
-        if (str_eq(t->prices[i].model, model))
-            return &t->prices[i];
-    }
-    for (size_t i = 0; i < t->n_prices; i++) {
-        const char *name = t->prices[i].model;
+    size_t len = strlen(model);
+    bool found = false;
+    size_t i = find_place(t, model, len, &found);
 
-        if (str_starts(model, name) && is_date(model + strlen(name)))
-            return &t->prices[i];
-    }
-    return NULL;
+    if (!found && len > DATE_BYTES && is_date(model + len - DATE_BYTES))
+        i = find_place(t, model, len - DATE_BYTES, &found);
+    return found ? &t->prices[i] : NULL;
 }
 
 static int64_t

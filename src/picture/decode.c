@@ -3,10 +3,9 @@
 #include "config.h"
 #endif
 
-#include "picture/picture_internal.h"
+#include "picture/libpng_internal.h"
 
 #include <errno.h>
-#include <png.h>
 #include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,55 +29,13 @@ static const uint8_t signature[8] = {0x89, 'P',  'N',  'G',
  */
 struct decoder {
     int fd;
-    enum picture_reason reason; /* first one that was found */
-    png_structp png;            /* owned */
-    png_infop info;             /* owned */
-    struct picture picture;     /* owned */
+    struct picture_png lib;
+    struct picture picture; /* owned */
     size_t n_read;
     size_t start;
     size_t end;
     uint8_t buffer[BUFFER_BYTES];
 };
-
-static void
-give_reason(struct decoder *d, enum picture_reason reason)
-{
-    if (d->reason == PICTURE_OK)
-        d->reason = reason;
-}
-
-/* The message may quote the file: it is dropped. */
-static void
-on_error(png_structp png, png_const_charp message)
-{
-    (void)message;
-    give_reason(png_get_error_ptr(png), PICTURE_DAMAGED);
-    png_longjmp(png, 1);
-}
-
-static void
-on_warning(png_structp png, png_const_charp message)
-{
-    (void)png;
-    (void)message;
-}
-
-static png_voidp
-on_malloc(png_structp png, png_alloc_size_t size)
-{
-    void *p = malloc(size);
-
-    if (p == NULL)
-        give_reason(png_get_mem_ptr(png), PICTURE_MEMORY);
-    return p;
-}
-
-static void
-on_free(png_structp png, png_voidp p)
-{
-    (void)png;
-    free(p);
-}
 
 /*
  * Reads once into the free part of the buffer. Returns whether there was more;
@@ -97,7 +54,7 @@ fill(struct decoder *d)
     d->end += (size_t)n;
     d->n_read += (size_t)n;
     if (d->n_read > PICTURE_MAX_BYTES) {
-        give_reason(d, PICTURE_TOO_LARGE);
+        picture_png_fail(&d->lib, PICTURE_TOO_LARGE);
         return false;
     }
     return true;
@@ -167,22 +124,22 @@ check_head(struct decoder *d)
 static void
 set_limits(struct decoder *d)
 {
-    png_set_user_limits(d->png, PICTURE_MAX_SIDE_PX, PICTURE_MAX_SIDE_PX);
-    png_set_chunk_malloc_max(d->png, MAX_CHUNK_MEM);
-    png_set_chunk_cache_max(d->png, MAX_CHUNKS);
+    png_set_user_limits(d->lib.png, PICTURE_MAX_SIDE_PX, PICTURE_MAX_SIDE_PX);
+    png_set_chunk_malloc_max(d->lib.png, MAX_CHUNK_MEM);
+    png_set_chunk_cache_max(d->lib.png, MAX_CHUNKS);
     /* -1: also the known ones, but for those that make up the pixels. */
-    png_set_keep_unknown_chunks(d->png, PNG_HANDLE_CHUNK_NEVER, NULL, -1);
+    png_set_keep_unknown_chunks(d->lib.png, PNG_HANDLE_CHUNK_NEVER, NULL, -1);
 }
 
 static void
 read_header(struct decoder *d)
 {
-    png_read_info(d->png, d->info);
-    d->picture.width = png_get_image_width(d->png, d->info);
-    d->picture.height = png_get_image_height(d->png, d->info);
-    give_reason(d, check_size(d->picture.width, d->picture.height));
-    if (d->reason != PICTURE_OK)
-        png_error(d->png, "size");
+    png_read_info(d->lib.png, d->lib.info);
+    d->picture.width = png_get_image_width(d->lib.png, d->lib.info);
+    d->picture.height = png_get_image_height(d->lib.png, d->lib.info);
+    picture_png_fail(&d->lib, check_size(d->picture.width, d->picture.height));
+    if (d->lib.reason != PICTURE_OK)
+        png_error(d->lib.png, "size");
 }
 
 static void
@@ -194,46 +151,43 @@ read_rows(struct decoder *d, struct picture_rgb background)
     uint32_t y;
     int n_passes;
 
-    png_set_expand(d->png);
-    png_set_scale_16(d->png);
-    png_set_gray_to_rgb(d->png);
+    png_set_expand(d->lib.png);
+    png_set_scale_16(d->lib.png);
+    png_set_gray_to_rgb(d->lib.png);
     /* Without gamma: charts are meant to be mixed as their values are stored.
      */
-    png_set_background(d->png, &colour, PNG_BACKGROUND_GAMMA_SCREEN, 0, 1.0);
-    n_passes = png_set_interlace_handling(d->png);
-    png_read_update_info(d->png, d->info);
-    if (png_get_rowbytes(d->png, d->info) != row_bytes) {
-        give_reason(d, PICTURE_INTERNAL);
-        png_error(d->png, "row size");
+    png_set_background(d->lib.png, &colour, PNG_BACKGROUND_GAMMA_SCREEN, 0,
+                       1.0);
+    n_passes = png_set_interlace_handling(d->lib.png);
+    png_read_update_info(d->lib.png, d->lib.info);
+    if (png_get_rowbytes(d->lib.png, d->lib.info) != row_bytes) {
+        picture_png_fail(&d->lib, PICTURE_INTERNAL);
+        png_error(d->lib.png, "row size");
     }
     d->picture.rgb = calloc(d->picture.height, row_bytes);
     if (d->picture.rgb == NULL) {
-        give_reason(d, PICTURE_MEMORY);
-        png_error(d->png, "memory");
+        picture_png_fail(&d->lib, PICTURE_MEMORY);
+        png_error(d->lib.png, "memory");
     }
     while (n_passes-- > 0)
         for (y = 0; y < d->picture.height; y++)
-            png_read_row(d->png, d->picture.rgb + y * row_bytes, NULL);
+            png_read_row(d->lib.png, d->picture.rgb + y * row_bytes, NULL);
 }
 
 static void
 run(struct decoder *d, bool rows, struct picture_rgb background)
 {
-    d->reason = check_head(d);
-    if (d->reason != PICTURE_OK)
+    d->lib.fault = PICTURE_DAMAGED;
+    d->lib.reason = check_head(d);
+    if (d->lib.reason != PICTURE_OK)
         return;
-    d->png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, d, on_error,
-                                      on_warning, d, on_malloc, on_free);
-    if (d->png == NULL) {
-        give_reason(d, PICTURE_MEMORY);
+    picture_png_open(&d->lib, false);
+    if (d->lib.png == NULL)
         return;
-    }
-    if (setjmp(png_jmpbuf(d->png)) != 0)
+    if (setjmp(png_jmpbuf(d->lib.png)) != 0)
         return;
-    d->info = png_create_info_struct(d->png);
-    if (d->info == NULL)
-        png_error(d->png, "memory");
-    png_set_read_fn(d->png, d, on_read);
+    picture_png_add_info(&d->lib);
+    png_set_read_fn(d->lib.png, d, on_read);
     set_limits(d);
     read_header(d);
     if (rows)
@@ -253,9 +207,9 @@ new_decoder(int fd)
 static enum picture_reason
 free_decoder(struct decoder *d)
 {
-    enum picture_reason reason = d->reason;
+    enum picture_reason reason = d->lib.reason;
 
-    png_destroy_read_struct(&d->png, &d->info, NULL);
+    picture_png_close(&d->lib, false);
     picture_fini(&d->picture);
     free(d);
     return reason;
@@ -269,7 +223,7 @@ picture_read_info(int fd, uint32_t *width, uint32_t *height)
     if (d == NULL)
         return PICTURE_MEMORY;
     run(d, false, (struct picture_rgb){0});
-    if (d->reason == PICTURE_OK) {
+    if (d->lib.reason == PICTURE_OK) {
         *width = d->picture.width;
         *height = d->picture.height;
     }
@@ -284,7 +238,7 @@ picture_decode(int fd, struct picture_rgb background, struct picture *out)
     if (d == NULL)
         return PICTURE_MEMORY;
     run(d, true, background);
-    if (d->reason == PICTURE_OK) {
+    if (d->lib.reason == PICTURE_OK) {
         *out = d->picture;
         d->picture = (struct picture){0};
     }

@@ -196,7 +196,8 @@ class Place:
 
 
 def messages(request):
-    """What was sent, as (role, list of blocks) without cache marks."""
+    """What was sent, as (role, list of blocks) without cache
+    breakpoints."""
     out = []
     for message in request.body["messages"]:
         content = message["content"]

@@ -440,9 +440,9 @@ def test_an_empty_address_is_none():
 # ---- without a key ----------------------------------------------------------
 
 def test_a_question_without_a_key():
-    with Place() as place, ClaudeServer() as server:
+    with Place() as place:
         place.file("sales.csv")
-        done = place.script(server, "-c", "hello", "sales.csv", key=None)
+        done = place.script(None, "-c", "hello", "sales.csv", key=None)
         assert done.status == 4, done
         assert done.stdout == b"", done
         err = done.stderr.decode()
@@ -454,7 +454,6 @@ def test_a_question_without_a_key():
         assert place.settings in lines[1], lines
         assert "ANTHROPIC_API_KEY" in lines[1], lines
         assert "--demo" in lines[2], lines
-        assert not server.requests
 
 
 def test_files_without_a_key():

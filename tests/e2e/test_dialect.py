@@ -180,6 +180,144 @@ def test_a_call_that_was_cut_is_not_run():
     assert b"ended early" in done.stderr and len(requests) == 1, done
 
 
+# ---- gaps -------------------------------------------------------------------
+
+CALLS = [tool_use("run_python", {"code": "print(6 * 7)"}),
+         tool_use("run_python", {"code": "print(6 * 9)"})]
+
+
+def gappy(without, calls=(CALLS, CALLS), status=0, dialect="compatible"):
+    """Two replies with calls and an answer, from a server that leaves things
+    out; what is sent back is held to all rules."""
+    script = [reply(["I look."] + list(some), without=without)
+              for some in calls]
+    if not status:
+        script.append(reply(["It is 42."], without=without))
+    with Place() as place, ClaudeServer(script) as server:
+        place.config("model:\n  name: claude-opus-5-5\n  dialect: %s\n"
+                     "  max_attempts: 1\n" % dialect)
+        done = place.script(server, "-c", "how is it?")
+        assert done.status == status, done
+        requests = server.requests
+    if not status:
+        assert b"It is 42." in done.stdout, done
+        for request in requests[1:]:
+            assert [told.count("42") + told.count("54")
+                    for told, _ in results(request)] == [1, 1], results(request)
+    return done, requests
+
+
+def call_ids(request):
+    """Of all calls in a request, in order."""
+    return [block["id"] for _, content in messages(request)
+            for block in content if block["type"] == "tool_use"]
+
+
+@tap.timeout(120)
+def test_what_other_servers_leave_out_is_filled_in():
+    for without in (("message_start",), ("index",), ("id",),
+                    ("message_start", "index", "id")):
+        _, requests = gappy(without)
+        ids = call_ids(requests[-1])
+        assert len(ids) == len(set(ids)) == 4, ids
+        # What was sent once stays as it is.
+        assert call_ids(requests[1]) == ids[:2], (requests[1], ids)
+
+
+@tap.timeout(120)
+def test_ids_that_a_server_uses_again_are_made_new():
+    def same(*ids):
+        return [tool_use("run_python", {"code": "print(%s)" % n}, id=call_id)
+                for n, call_id in zip(("42", "54"), ids)]
+
+    _, requests = gappy(("organization",),
+                        (same("call_0", "call_1"), same("call_0", "call_1")))
+    ids = call_ids(requests[-1])
+    assert ids[:2] == ["call_0", "call_1"] and len(set(ids)) == 4, ids
+    _, requests = gappy(("organization",),
+                        (same("call_0", "call_0"), same("call_0", "call_0")))
+    ids = call_ids(requests[-1])
+    assert ids[0] == "call_0" and len(set(ids)) == 4, ids
+
+
+@tap.timeout(120)
+def test_the_vendor_may_leave_nothing_out():
+    for without, words in ((("message_start",), b"out of order"),
+                           (("index",), b"out of order"),
+                           (("id",), b"a tool without an id")):
+        done, requests = gappy(without, [CALLS], 5, "anthropic")
+        assert words in done.stderr and len(requests) == 1, done
+
+
+# ---- without a key ----------------------------------------------------------
+
+FINE = stream(start(), *text("It is 42."), end("end_turn"), STOP)
+
+
+def ask_without_a_key(config, env=None, answers=(FINE,)):
+    with Place() as place, Other(answers) as server:
+        place.config("model:\n" + "".join("  %s\n" % line
+                                          for line in config))
+        return (place.script(server, "-c", "how is it?", env=env, key=None),
+                server.requests)
+
+
+@tap.timeout(60)
+def test_a_server_on_this_machine_needs_no_key():
+    done, (request,) = ask_without_a_key(["name: qwen3:8b"])
+    assert done.status == 0 and done.stdout == b"It is 42.\n", done
+    assert request.header("authorization") is None
+    assert request.header("x-api-key") is None
+
+
+@tap.timeout(60)
+def test_a_server_on_this_machine_that_wants_a_key_after_all():
+    done, (request,) = ask_without_a_key(
+        ["name: m"], answers=[refuse(401, {"error": "no api key passed in"})])
+    assert done.status == 4 and b"no api key passed in" in done.stderr, done
+
+
+@tap.timeout(60)
+def test_headers_take_the_place_of_the_key():
+    for line, name, value in (
+            ("Authorization: Basic dXNlcg==", "authorization",
+             "Basic dXNlcg=="),
+            ("X-Api-Key: sk-header-0123456789", "x-api-key",
+             "sk-header-0123456789")):
+        done, (request,) = ask_without_a_key(
+            ["name: m"], {"ANTHROPIC_CUSTOM_HEADERS": line})
+        assert done.status == 0, done
+        assert request.header(name) == value, request.headers
+        assert len([key for key, _ in request.headers
+                    if key in ("authorization", "x-api-key")]) == 1
+        assert value.encode() not in done.stdout + done.stderr
+
+
+@tap.timeout(60)
+def test_headers_that_do_not_travel_unencrypted():
+    with Place() as place:
+        done = place.script("http://gateway.invalid", "-c", "hello", key=None,
+                            env={"ANTHROPIC_CUSTOM_HEADERS":
+                                 "X-Gateway-Token: secret-0123456789"})
+        assert done.status == 3 and b"X-Gateway-Token" in done.stderr, done
+        assert b"secret-0123456789" not in done.stderr, done
+
+
+@tap.timeout(60)
+def test_a_gateway_takes_any_header_and_the_vendor_does_not():
+    env = {"ANTHROPIC_CUSTOM_HEADERS": "X-Team: data"}
+    with Place() as place:
+        place.config("model:\n  max_attempts: 1\n")
+        # Nobody listens there: the request was on its way.
+        done = place.script("https://gateway.invalid", "-c", "hello", key=None,
+                            env=dict(env, HTTPS_PROXY="http://127.0.0.1:1"))
+        assert done.status == 5 and b"no key" not in done.stderr, done
+        done = place.script("https://gateway.invalid", "-c", "hello", key=None)
+        assert done.status == 4 and b"no key" in done.stderr, done
+        done = place.script(None, "-c", "hello", key=None, env=env)
+        assert done.status == 4 and b"no key" in done.stderr, done
+
+
 # ---- refusals ---------------------------------------------------------------
 
 @tap.timeout(60)

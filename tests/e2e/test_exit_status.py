@@ -114,7 +114,7 @@ def test_4_authentication_and_payment():
     ask(4, [error(401, message="invalid x-api-key")], words=["401"])
     ask(4, [error(402, message="no credit is left")], words=["402"])
     ask(4, [error(403, message="not for you")], words=["403"])
-    ask(4, [], key=None, words=["key"])
+    ask(4, [], key=None, url="https://gateway.invalid", words=["key"])
 
 
 def closed_port():

@@ -354,6 +354,31 @@ def test_fake_stream_oddities():
     raises(ValueError, reply, [tool_use("run_python"), "text after"])
 
 
+def test_what_other_servers_leave_out():
+    calls = [tool_use("run_python", {"code": "1"}, id="call_0")]
+    with ClaudeServer([reply(calls), reply(calls, without=["organization"]),
+                       reply(calls, without=["message_start", "index", "id"]),
+                       reply(["fine"])]) as server:
+        whole, same, gaps = [post(server, request_body())[2]
+                             for _ in range(3)]
+        assert [name for name, _ in events(whole)] == \
+            [name for name, _ in events(same)]
+        assert events(gaps)[0][0] == "content_block_start", gaps
+        for _, data in events(gaps):
+            assert "index" not in data, data
+            assert "id" not in data.get("content_block", {}), data
+        # An id that the client made up is none of those that were issued.
+        call = {"type": "tool_use", "id": "toolu_1", "name": "run_python",
+                "input": {"code": "1"}}
+        assert post(server, request_body(user("hi"), assistant(call), user(
+            result("toolu_1"))))[0] == 200
+    try:
+        reply(["x"], without=["usage"])
+        raise AssertionError("accepted")
+    except ValueError:
+        pass
+
+
 def test_fake_chunk_size():
     body = json.dumps(request_body()).encode()
     with ClaudeServer([reply(["abc"], chunk=1)]) as server, \

@@ -176,7 +176,7 @@ def reply(items, stop_reason=None, stop_sequence=None, stop_details=None,
           usage=None, id=None, model=None, headers=None, before=(),
           leading=(), deltas=(), chunk=None, crlf=False, cut_after=None,
           cut_how="reset", lean=False, with_usage=True, finish=True,
-          content_type="text/event-stream; charset=utf-8"):
+          without=(), content_type="text/event-stream; charset=utf-8"):
     """A message, streamed if the request asks for it.
 
     stop_reason   default: tool_use if there is such a block, else end_turn
@@ -190,7 +190,14 @@ def reply(items, stop_reason=None, stop_sequence=None, stop_details=None,
     with_usage    False: no usage anywhere
     finish        False: the body ends properly without message_delta and
                   message_stop
+    without       what a server of another vendor leaves out of a stream:
+                  "message_start", "index", "id" (of calls); with any of
+                  these, and with "organization", nothing names the vendor,
+                  and what the client makes of it is not held against it
     """
+    unknown = set(without) - {"message_start", "index", "id", "organization"}
+    if unknown:
+        raise ValueError("without: %r" % (unknown,))
     items = [text(item) if isinstance(item, str) else item for item in items]
     kinds = [item.final["type"] for item in items if isinstance(item, Block)]
     if "tool_use" in kinds:
@@ -206,7 +213,7 @@ def reply(items, stop_reason=None, stop_sequence=None, stop_details=None,
                     leading=list(leading), deltas=list(deltas), chunk=chunk,
                     crlf=crlf, cut_after=cut_after, cut_how=cut_how,
                     lean=lean, with_usage=with_usage, finish=finish,
-                    content_type=content_type)
+                    without=set(without), content_type=content_type)
 
 
 def error(status, type=None, message="", headers=None, details=None,

@@ -476,10 +476,12 @@ class ClaudeServer:
         if not exchange.with_usage:
             del message["usage"], delta["usage"]
         for item in content:
-            if item["type"] == "tool_use":
+            if item["type"] == "tool_use" and not exchange.without:
                 self.rules.begin_tool_use(item["id"])
 
         def issue():
+            if exchange.without:
+                return
             self.rules.issue(checked.prefix, request.body["model"], content)
             if exchange.stop_reason == "pause_turn":
                 self.rules.pause(content)
@@ -500,10 +502,11 @@ class ClaudeServer:
         self._head(conn, 200, dict({
             "content-type": exchange.content_type,
             "cache-control": "no-cache", "transfer-encoding": "chunked"},
-            **exchange.headers), request_id)
+            **({"anthropic-organization-id": None} if exchange.without
+               else {}), **exchange.headers), request_id)
         body = Body(conn, exchange.chunk, True, exchange.cut_after,
                      exchange.cut_how)
-        sse = Sse(body, exchange.crlf, request_id)
+        sse = Sse(body, exchange.crlf, request_id, exchange.without)
         self._stream(sse, exchange, message, items, delta, issue)
         body.end()
 

@@ -289,12 +289,27 @@ class Body:
 class Sse:
     """Writes the events of one message."""
 
-    def __init__(self, body, crlf, request_id):
+    def __init__(self, body, crlf, request_id, without=()):
         self.body = body
+        self.without = without
         self.eol = "\r\n" if crlf else "\n"
         self.request_id = request_id
 
+    def _left(self, obj):
+        """What a server that leaves things out sends of an event."""
+        obj = {key: value for key, value in obj.items()
+               if key not in self.without}
+        block = obj.get("content_block")
+        if isinstance(block, dict) and "id" in self.without:
+            obj["content_block"] = {key: value for key, value in block.items()
+                                    if key != "id"}
+        return obj
+
     def event(self, name, obj):
+        if name in self.without:
+            return
+        if isinstance(obj, dict):
+            obj = self._left(obj)
         if not isinstance(obj, str):
             if name == "error" and isinstance(obj, dict):
                 obj = dict(obj, request_id=self.request_id)

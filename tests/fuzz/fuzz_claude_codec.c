@@ -93,11 +93,11 @@ static const char *
 name_of(enum claude_fragment_kind kind)
 {
     switch (kind) {
-    case FRAGMENT_TEXT:
+    case CLAUDE_FRAGMENT_TEXT:
         return "text";
-    case FRAGMENT_THINKING:
+    case CLAUDE_FRAGMENT_THINKING:
         return "thinking";
-    case FRAGMENT_TOOL:
+    case CLAUDE_FRAGMENT_TOOL:
         return "partial_json";
     }
     return "";

@@ -3,8 +3,9 @@
  * The agent and the client of the service against a transport and a sandbox in
  * memory, for properties that hold wherever a reply is cut.
  *
- *     turn_driver HOW FILE...
+ *     turn_driver HOW [-c] FILE...
  *
+ * -c: the service is another vendor's, and known to be.
  * Each FILE is one reply as it comes over the wire. For every number of its
  * bytes, from none to all, an agent asks a question and gets only those; what
  * it asks next it is answered with "Answer N.", and so is a second question.
@@ -90,6 +91,7 @@ struct box {
 struct driver {
     struct loop *loop;
     enum how how;
+    bool compatible;
     const char *bytes; /* of the reply that is cut */
     size_t len;
     size_t n_cut; /* so many of them come */
@@ -438,6 +440,8 @@ run_cut(struct driver *d)
         .max_tokens = 1000,
         .system = "You work with data.",
         .tools = agent_tools(),
+        .dialect = d->compatible ? CLAUDE_DIALECT_COMPATIBLE
+                                 : CLAUDE_DIALECT_ANTHROPIC,
         .max_attempts = d->how == HOW_RETRY ? 2 : 1,
     };
     struct error err = {0};
@@ -509,20 +513,25 @@ main(int argc, char **argv)
     struct error err = {0};
     struct driver d = {.loop = loop_new(&err)};
     size_t how = 0;
+    int first = 2;
 
     if (d.loop == NULL)
         fail("the loop", err.msg);
     while (argc > 2 && how < LEN(hows) && !str_eq(argv[1], hows[how]))
         how++;
-    if (argc < 3 || how == LEN(hows)) {
+    if (argc > 2 && str_eq(argv[2], "-c")) {
+        d.compatible = true;
+        first++;
+    }
+    if (argc <= first || how == LEN(hows)) {
         fprintf(stderr,
-                "usage: turn_driver ends|breaks|cancel|retry FILE...\n");
+                "usage: turn_driver ends|breaks|cancel|retry [-c] FILE...\n");
         return 2;
     }
     d.how = (enum how)how;
     sbuf_init(&d.shown, MAX_TEXT_BYTES);
     sbuf_init(&d.log, MAX_TEXT_BYTES);
-    for (int i = 2; i < argc; i++)
+    for (int i = first; i < argc; i++)
         run_file(&d, argv[i]);
     sbuf_fini(&d.shown);
     sbuf_fini(&d.log);

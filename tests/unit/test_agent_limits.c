@@ -380,9 +380,9 @@ test_time_of_a_turn(void **state)
  */
 
 static void
-add_same(struct fixture *f, int n, const char *code)
+add_same(struct fixture *f, int first, int n, const char *code)
 {
-    for (int i = 0; i < n; i++) {
+    for (int i = first; i < first + n; i++) {
         AUTO_FREE char *id = xasprintf("t%d", i);
 
         x_begin(f);
@@ -404,7 +404,7 @@ test_same_call_with_the_same_outcome(void **state)
     for (size_t i = 0; i < LEN(codes); i++) {
         struct fixture *f = fixture_begin();
 
-        add_same(f, 4, codes[i]);
+        add_same(f, 0, 4, codes[i]);
         if (ask(f, "q") != EVENT_LIMIT)
             fail_msg("%s: %s", codes[i], event_outcome_name(f->outcome));
         assert_int_equal(f->n_requests, 3);
@@ -430,7 +430,7 @@ test_same_call_twice(void **state)
     (void)state;
     for (int i = 0; i < 2; i++) {
         clear_exchanges(f);
-        add_same(f, 2, "print 1");
+        add_same(f, 2 * i, 2, "print 1");
         x_answer(f, "Done.");
         expect_ok(f, "q");
     }

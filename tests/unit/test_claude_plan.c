@@ -698,7 +698,7 @@ test_max_tokens_change_nothing_else(void **state)
 
 /* Counts marks, and checks that each is where it may be. */
 static size_t
-count_marks(const struct cJSON *tree, bool *ok)
+count_breakpoints(const struct cJSON *tree, bool *ok)
 {
     size_t n = json_get(tree, "cache_control") != NULL ? 1 : 0;
     const char *type = json_string(tree, "type");
@@ -709,19 +709,19 @@ count_marks(const struct cJSON *tree, bool *ok)
     }
     for (const struct cJSON *item = json_first(tree); item != NULL;
          item = json_next(item)) {
-        n += count_marks(item, ok);
+        n += count_breakpoints(item, ok);
     }
     return n;
 }
 
 static void
-expect_marks(const char *body, size_t expect)
+expect_breakpoints(const char *body, size_t expect)
 {
     AUTO_JSON struct cJSON *tree = json_parse(body, strlen(body), 0, NULL);
     bool ok = true;
 
     assert_non_null(tree);
-    assert_int_equal(count_marks(tree, &ok), expect);
+    assert_int_equal(count_breakpoints(tree, &ok), expect);
     assert_true(ok);
 }
 
@@ -756,7 +756,7 @@ call_many(struct fixture *f, int n_calls)
 }
 
 static void
-test_a_third_mark_after_many_blocks(void **state)
+test_a_third_breakpoint_after_many_blocks(void **state)
 {
     static const struct answer answers[] = {{200, REPLY, false, false},
                                             {200, REPLY, false, false},
@@ -778,10 +778,10 @@ test_a_third_mark_after_many_blocks(void **state)
         call_many(&f, 12);
         ask(&f);
         ask(&f);
-        expect_marks(f.bodies[0], full ? 2 : 0);
-        expect_marks(f.bodies[1], full ? 2 : 0);
-        expect_marks(f.bodies[2], full ? 3 : 0);
-        expect_marks(f.bodies[3], full ? 2 : 0);
+        expect_breakpoints(f.bodies[0], full ? 2 : 0);
+        expect_breakpoints(f.bodies[1], full ? 2 : 0);
+        expect_breakpoints(f.bodies[2], full ? 3 : 0);
+        expect_breakpoints(f.bodies[3], full ? 2 : 0);
         /* What is kept has none. */
         assert_null(
             strstr(claude_history_text(f.history, &len), "cache_control"));
@@ -803,7 +803,7 @@ main(void)
         cmocka_unit_test(test_cancel_in_the_notice),
         cmocka_unit_test(test_a_paused_reply_is_sent_back),
         cmocka_unit_test(test_max_tokens_change_nothing_else),
-        cmocka_unit_test(test_a_third_mark_after_many_blocks),
+        cmocka_unit_test(test_a_third_breakpoint_after_many_blocks),
     };
 
     return cmocka_run_group_tests_name("claude_plan", tests, NULL, NULL);

@@ -177,7 +177,7 @@ is_end_of(const struct claude_history *h, size_t n, size_t at)
 }
 
 static void
-test_mark_where_much_was_added(void **state)
+test_breakpoint_where_much_was_added(void **state)
 {
     struct claude_history *h = claude_history_new();
     size_t at = 0;
@@ -186,22 +186,22 @@ test_mark_where_much_was_added(void **state)
     ask(h, "q");
     add_rounds(h, 30);
     /* Nothing has been read yet that could be found again. */
-    assert_false(claude_history_find_mark(h, &at));
+    assert_false(claude_history_find_breakpoint(h, &at));
     claude_history_set_cached(h);
-    assert_false(claude_history_find_mark(h, &at));
+    assert_false(claude_history_find_breakpoint(h, &at));
     add_rounds(h, 7);
-    assert_false(claude_history_find_mark(h, &at));
+    assert_false(claude_history_find_breakpoint(h, &at));
     add_rounds(h, 1);
-    assert_true(claude_history_find_mark(h, &at));
+    assert_true(claude_history_find_breakpoint(h, &at));
     assert_true(is_end_of(h, 61, at));
     claude_history_set_cached(h);
-    assert_false(claude_history_find_mark(h, &at));
+    assert_false(claude_history_find_breakpoint(h, &at));
     claude_history_free(h);
 }
 
-/* A reply may end in a block that takes no mark. */
+/* A reply may end in a block that takes no breakpoint. */
 static void
-test_mark_is_never_on_a_reply(void **state)
+test_breakpoint_is_never_on_a_reply(void **state)
 {
     struct claude_history *h = claude_history_new();
     size_t at = 0;
@@ -215,7 +215,7 @@ test_mark_is_never_on_a_reply(void **state)
     reply(h, "[" TEXT "," TEXT "," TEXT "," TEXT "," TEXT "," TEXT "," TEXT
              "," TEXT "," TEXT "," TEXT "," TEXT "," TEXT "," TEXT "," TEXT
              "," TEXT "," TEXT "]");
-    assert_true(claude_history_find_mark(h, &at));
+    assert_true(claude_history_find_breakpoint(h, &at));
     assert_true(is_end_of(h, 1, at));
     claude_history_free(h);
 }
@@ -227,8 +227,8 @@ main(void)
         cmocka_unit_test(test_strip_takes_all_thinking),
         cmocka_unit_test(test_strip_leaves_no_empty_message),
         cmocka_unit_test(test_a_paused_reply_is_continued),
-        cmocka_unit_test(test_mark_where_much_was_added),
-        cmocka_unit_test(test_mark_is_never_on_a_reply),
+        cmocka_unit_test(test_breakpoint_where_much_was_added),
+        cmocka_unit_test(test_breakpoint_is_never_on_a_reply),
     };
 
     return cmocka_run_group_tests_name("history_strip", tests, NULL, NULL);

@@ -169,6 +169,35 @@ test_find(void **state)
     price_table_fini(&t);
 }
 
+/* Looked up by halves, in whatever order they came. */
+static void
+test_prices_are_sorted(void **state)
+{
+    struct price_table t = {0};
+
+    (void)state;
+    for (int i = 0; i < 3000; i++) {
+        AUTO_FREE char *name = xasprintf("m%d", i * 7919 % 1009);
+        struct price price = opus_price;
+
+        price.model = name;
+        price.rates.input = i;
+        price_table_set(&t, &price);
+    }
+    assert_int_equal(t.n_prices, 1009);
+    for (size_t i = 0; i < t.n_prices; i++) {
+        const char *name = t.prices[i].model;
+        AUTO_FREE char *dated = xasprintf("%s-20251001", name);
+
+        assert_true(i == 0 || strcmp(t.prices[i - 1].model, name) < 0);
+        assert_ptr_equal(price_find(&t, name), &t.prices[i]);
+        assert_ptr_equal(price_find(&t, dated), &t.prices[i]);
+        /* The last one of each name counts. */
+        assert_true(t.prices[i].rates.input >= 3000 - 1009);
+    }
+    price_table_fini(&t);
+}
+
 struct dollar_case {
     int64_t nanousd;
     int decimals;
@@ -236,6 +265,7 @@ main(void)
         cmocka_unit_test(test_cost),
         cmocka_unit_test(test_worst_is_a_bound),
         cmocka_unit_test(test_find),
+        cmocka_unit_test(test_prices_are_sorted),
         cmocka_unit_test(test_add_dollars),
         cmocka_unit_test(test_add_cost),
     };

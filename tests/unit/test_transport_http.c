@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -14,6 +15,7 @@
 #include "base/error.h"
 #include "base/secret.h"
 #include "claude/transport.h"
+#include "net/http.h"
 
 /* Where a key may go, and where it may not. */
 static void
@@ -61,6 +63,88 @@ test_transport_http_addresses(void **state)
     }
 }
 
+/* Who is asked without one, and what may take its place. */
+
+struct key_case {
+    const char *name;
+    const char *url;
+    const char *key;
+    const char *header;
+    const char *value;
+    bool expect;
+    enum error_code expect_code;
+};
+
+static const struct key_case key_cases[] = {
+    {"the vendor", NULL, NULL, NULL, NULL, true, ERR_NONE},
+    {"the vendor, a key", NULL, "sk-x", NULL, NULL, false, ERR_NONE},
+    {"the vendor, Authorization", NULL, NULL, "AUTHORIZATION", "Bearer x",
+     false, ERR_NONE},
+    {"the vendor, x-api-key", "https://api.anthropic.com/", NULL, "X-Api-Key",
+     "x", false, ERR_NONE},
+    {"the vendor, an empty one", NULL, NULL, "x-api-key", "", true, ERR_NONE},
+    {"the vendor, another header", NULL, NULL, "X-Team", "data", true,
+     ERR_NONE},
+    {"a gateway", "https://example.org", NULL, NULL, NULL, true, ERR_NONE},
+    {"a gateway, any header", "https://example.org", NULL, "X-Gateway", "t",
+     false, ERR_NONE},
+    {"a gateway, an empty header", "https://example.org", NULL, "X-Gateway", "",
+     true, ERR_NONE},
+    {"this machine", "http://127.0.0.1:11434", NULL, NULL, NULL, false,
+     ERR_NONE},
+    {"this machine, https", "https://localhost", NULL, NULL, NULL, false,
+     ERR_NONE},
+    {"this machine, a secret header", "http://[::1]:80", NULL, "Authorization",
+     "Bearer x", false, ERR_NONE},
+    {"looks like this machine", "https://localhost.example.org", NULL, NULL,
+     NULL, true, ERR_NONE},
+    {"another machine, http", "http://example.org", NULL, NULL, NULL, false,
+     ERR_NONE},
+    {"another machine, http, a plain header", "http://example.org", NULL,
+     "X-Team", "data", false, ERR_NONE},
+    {"another machine, http, Authorization", "http://example.org", NULL,
+     "Authorization", "Bearer x", false, ERR_CONFIG},
+    {"another machine, http, a key of its own", "http://example.org", NULL,
+     "X-Gateway-Key", "x", false, ERR_CONFIG},
+    {"another machine, http, a cookie", "http://example.org", NULL, "cookie",
+     "x", false, ERR_CONFIG},
+    {"another machine, http, an empty one", "http://example.org", NULL,
+     "Authorization", "", false, ERR_NONE},
+};
+
+static void
+test_transport_http_needs_key(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < LEN(key_cases); i++) {
+        struct secret *key =
+            key_cases[i].key != NULL
+                ? secret_new(key_cases[i].key, strlen(key_cases[i].key))
+                : NULL;
+        struct secret *value =
+            key_cases[i].header != NULL
+                ? secret_new(key_cases[i].value, strlen(key_cases[i].value))
+                : NULL;
+        const struct http_extra_header header = {key_cases[i].header, value};
+        const struct transport_http_config config = {
+            .base_url = key_cases[i].url,
+            .key = key,
+            .headers = &header,
+            .n_headers = key_cases[i].header != NULL ? 1 : 0};
+        struct error err = {0};
+        struct transport t = {0};
+
+        if (transport_http_needs_key(&config) != key_cases[i].expect)
+            fail_msg("%s: %d", key_cases[i].name, !key_cases[i].expect);
+        (void)!transport_http(NULL, &config, &t, &err);
+        if (err.code != key_cases[i].expect_code)
+            fail_msg("%s: %s", key_cases[i].name, err.msg);
+        transport_fini(&t);
+        secret_free(key);
+        secret_free(value);
+    }
+}
+
 /* Who is held to the whole protocol. */
 static void
 test_transport_http_vendor(void **state)
@@ -97,6 +181,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_transport_http_addresses),
+        cmocka_unit_test(test_transport_http_needs_key),
         cmocka_unit_test(test_transport_http_vendor),
     };
 

@@ -261,6 +261,9 @@ static void
 test_properties(void **state)
 {
     (void)state;
+    assert_true(utf8_is_space('\n') && utf8_is_space(0xA0));
+    assert_true(utf8_is_space(0x1C) && utf8_is_space(0x3000));
+    assert_false(utf8_is_space('a') || utf8_is_space(0xFEFF));
     assert_true(utf8_is_combining(0x301));
     assert_true(utf8_is_combining(0x20E3));
     assert_true(utf8_is_combining(0xE0100));
