@@ -449,6 +449,8 @@ build_ui(struct program *p)
         .thinking = c->thinking,
         .cell_ms = c->cell_seconds * 1000,
         .no_commands = c->demo || c->question != NULL,
+        .run_ends = c->demo || !is_interactive(c),
+        .hold_words = !isatty(STDOUT_FILENO),
     });
     p->chain = sink_chain_new();
     sink_chain_add(p->chain, &recorder_sink, p->recorder);

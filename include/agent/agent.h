@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * One turn: ask the model, run the code that it writes, give it what came out,
- * until it stops. Emits events and knows no consumer. The conversation stays
- * valid whatever happens: every tool call is answered, nothing is sent twice,
- * nothing that was sent is changed.
+ * until it stops. A turn goes from a question to its answer; each reply in it
+ * is a round, and asking for one is a request, or several where it breaks off;
+ * what the model wants to have run is a call. Emits events and knows no
+ * consumer. The conversation stays valid whatever happens: every tool call is
+ * answered, nothing is sent twice, nothing that was sent is changed.
  */
 #ifndef AGENT_AGENT_H
 #define AGENT_AGENT_H
@@ -33,18 +35,20 @@ struct agent_config {
     struct claude *claude;    /* borrowed; NULL: no key, no question */
     struct sandbox *sandbox;  /* borrowed */
     struct sink_chain *chain; /* borrowed */
-    int max_rounds;           /* replies to one question */
+    int max_rounds;           /* of a turn */
     int64_t cell_ms;          /* longest run of a cell */
-    int64_t turn_ms;          /* longest time for one question; 0: no limit */
+    int64_t turn_ms;          /* longest turn; 0: no limit */
     size_t result_bytes;      /* what the model gets of a cell; 0: 12,000 */
     size_t result_rows;       /* and of a table; 0: 20 */
 
     /* Money. Without a price nothing is known and no budget can be kept. */
     const struct price *price; /* borrowed; of the model; NULL: not known */
-    int64_t max_tokens;        /* longest reply, as the client has it */
+    int64_t max_tokens;        /* longest reply, as the client has it; one
+                                  that is cut in a call or in thinking is asked
+                                  for once more with a larger limit */
     size_t prompt_bytes;       /* of system prompt and tools together */
     int64_t budget_nanousd;    /* of the session; 0: none */
-    int64_t turn_nanousd;      /* of one question; 0: none */
+    int64_t turn_nanousd;      /* of one turn; 0: none */
 
     /*
      * Makes a chart small enough for the model: shrink begins, copies png, and

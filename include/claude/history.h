@@ -70,12 +70,12 @@ bool claude_history_has_open_calls(const struct claude_history *h);
 bool claude_history_ends_with_user(const struct claude_history *h);
 
 /*
- * A mark and a way back to it, for a question that was never answered: takes
+ * A point and the way back to it, for a question that was never answered: takes
  * back user texts added since then, but stops at a reply and at tool results,
  * which stay (open calls would make the history useless).
  */
-size_t claude_history_mark(const struct claude_history *h);
-void claude_history_rewind(struct claude_history *h, size_t mark);
+size_t claude_history_rewind_point(const struct claude_history *h);
+void claude_history_rewind(struct claude_history *h, size_t point);
 
 /* The messages as JSON objects joined by commas; borrowed until the next
    change. */

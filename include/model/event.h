@@ -21,7 +21,9 @@ enum event_kind {
                        sent back; stop_reason; usage. Never shown */
     EVENT_THINKING, /* text: a piece of the summarised thinking; end at its end
                      */
-    EVENT_TEXT,     /* text: a piece of the answer; end at the end of a block */
+    EVENT_TEXT,     /* text: a piece of the answer; end at the end of a block;
+                       is_void: none of this reply's words count. They do once
+                       its EVENT_REPLY is there */
     EVENT_CODE,     /* text: the whole source of cell, before it runs */
     EVENT_OUTPUT,   /* text: bytes that the running cell wrote; stream */
     EVENT_RESULT,   /* output: what cell showed */
@@ -34,8 +36,7 @@ enum event_kind {
                      for the live line, not stored */
     EVENT_ERROR,  /* a cell failed: error_name, text (value), traceback, hint */
     EVENT_DONE    /* scope, outcome, duration; err when it is a failed turn; at
-                     a limit text says what is kept, limit is the setting's
-                     name and hint the commands that go on */
+                     a limit what is kept, the setting, and the way on */
 };
 
 enum event_stream { EVENT_STDOUT, EVENT_STDERR };
@@ -54,6 +55,16 @@ enum event_outcome {
     EVENT_DIED,   /* ended by itself; variables lost */
     EVENT_MEMORY, /* killed at the memory limit; variables lost */
     EVENT_LIMIT   /* a limit of the turn was reached */
+};
+
+/* How a person can go on after a limit. */
+enum event_way {
+    EVENT_WAY_NONE,
+    EVENT_WAY_RETRY,    /* again: from where it stopped */
+    EVENT_WAY_BUDGET,   /* again, with a budget of way_nanousd */
+    EVENT_WAY_SETTING,  /* not before the setting has changed */
+    EVENT_WAY_REPHRASE, /* again, or asked in another way */
+    EVENT_WAY_SMALLER   /* again, or in smaller steps */
 };
 
 struct event_file {
@@ -89,6 +100,7 @@ struct event {
     const char *text;
     size_t len;
     bool end;
+    bool is_void;
 
     enum event_stream stream;
     enum event_level level;
@@ -106,7 +118,13 @@ struct event {
     const char *error_name;
     const char *traceback;
     const char *hint;
-    const char *limit;
+
+    /* EVENT_DONE of a turn that reached a limit. */
+    const char *limit; /* the name of its setting, or NULL */
+    enum event_way way;
+    int64_t way_nanousd;
+    int first_kept_cell; /* of those whose variables are there; 0: none */
+    int last_kept_cell;
 
     const struct output *output;
     const struct event_file *file;
@@ -120,6 +138,9 @@ const char *event_kind_name(enum event_kind kind);
 
 /* "ok", "error", "interrupted", "timeout" ...; never NULL. */
 const char *event_outcome_name(enum event_outcome outcome);
+
+/* "none", "retry", "budget" ...; never NULL. */
+const char *event_way_name(enum event_way way);
 
 /* Whether the interpreter and its variables are gone after this outcome. */
 bool event_outcome_lost(enum event_outcome outcome);

@@ -33,6 +33,10 @@ struct view_config {
                                         NULL: "show" */
     int64_t cell_ms;                 /* limit of a cell, for the live line */
     bool no_commands;                /* none can be typed, so none is named */
+    bool run_ends;                   /* a turn without an answer ends the run,
+                                        and its variables with it */
+    bool hold_words;                 /* of a reply nothing is shown before it
+                                        is kept: a script reads along */
 };
 
 struct view *view_new(const struct view_config *config);

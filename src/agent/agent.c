@@ -94,27 +94,12 @@ on_end_task(void *ctx)
     sink_chain_barrier(a->config.chain, SINK_TURN_ENDED, on_turn_barrier, a);
 }
 
-/* What is there after a turn that reached a limit. Owned by the caller. */
-static char *
-tell_kept(const struct agent *a)
-{
-    int first = a->first_kept_cell;
-
-    if (first > a->n_cells)
-        return xstrdup("no answer yet");
-    if (first == a->n_cells)
-        return xasprintf("no answer yet; cell %d and its variables are kept",
-                         first);
-    return xasprintf("no answer yet; cells %d-%d and their variables are kept",
-                     first, a->n_cells);
-}
-
 static void
 emit_turn_done(struct agent *a)
 {
     const struct agent_spent *spent = &a->turns[a->n_turns - 1];
     bool at_limit = a->end_outcome == EVENT_LIMIT;
-    AUTO_FREE char *kept = at_limit ? tell_kept(a) : NULL;
+    bool keeps = at_limit && a->first_kept_cell <= a->n_cells;
 
     agent_emit(a, &(struct event){.kind = EVENT_USAGE, .usage = &spent->usage});
     agent_emit(a, &(struct event){
@@ -125,10 +110,11 @@ emit_turn_done(struct agent *a)
                       .n_cells = a->n_turn_cells,
                       .cost_nanousd = spent->nanousd,
                       .cost_at_least = spent->at_least,
-                      .text = kept,
-                      .len = kept != NULL ? strlen(kept) : 0,
                       .limit = at_limit ? a->end_key : NULL,
-                      .hint = at_limit ? a->end_hint : NULL,
+                      .way = at_limit ? a->end_way : EVENT_WAY_NONE,
+                      .way_nanousd = at_limit ? a->end_way_nanousd : 0,
+                      .first_kept_cell = keeps ? a->first_kept_cell : 0,
+                      .last_kept_cell = keeps ? a->n_cells : 0,
                       .err = a->end_err.code != ERR_NONE ? &a->end_err : NULL,
                   });
 }
@@ -175,7 +161,7 @@ agent_fail_turn(struct agent *a, enum event_outcome outcome,
                 const struct error *err)
 {
     if (a->n_replies == 0) {
-        claude_history_rewind(a->history, a->mark);
+        claude_history_rewind(a->history, a->rewind_at);
         tell_again(a);
         a->question_is_back = !a->is_going_on;
     }
@@ -214,7 +200,6 @@ agent_free(struct agent *a)
     free(a->code);
     free(a->question);
     free(a->turns);
-    free(a->end_hint);
     sbuf_fini(&a->told);
     sbuf_fini(&a->told_sent);
     claude_history_free(a->history);
@@ -251,7 +236,7 @@ add_message(struct agent *a, const char *words, struct error *err)
         return err_set(err, ERR_TOO_LARGE,
                        "the question has more than %u bytes",
                        MAX_QUESTION_BYTES);
-    a->mark = claude_history_mark(a->history);
+    a->rewind_at = claude_history_rewind_point(a->history);
     if (text.len > 0 &&
         claude_history_add_user(a->history, text.data, text.len, err) < 0)
         return -1;
@@ -269,11 +254,13 @@ begin_turn(struct agent *a)
     a->n_rounds = 0;
     a->n_replies = 0;
     a->n_nudges = 0;
+    a->is_longer = false;
+    a->cut_tokens = 0;
     a->n_turn_cells = 0;
     a->first_kept_cell = a->n_cells + 1;
     a->question_is_back = false;
     a->can_go_on = false;
-    a->turn_lost = 0;
+    a->turn_lost_nanousd = 0;
     a->turns = xreallocarray(a->turns, a->n_turns + 1, sizeof(*a->turns));
     a->turns[a->n_turns++] = (struct agent_spent){0};
     agent_forget_repeats(a);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * The state of the agent, shared by the turn (agent.c), requests and replies
- * (replies.c), tool calls and their cells (calls.c), the files that cells
- * leave behind (files.c), charts for the model (charts.c), limits (limits.c)
- * and money (spending.c).
+ * (replies.c), replies that are cut (cut.c), tool calls and their cells
+ * (calls.c), the files that cells leave behind (files.c), charts for the model
+ * (charts.c), limits (limits.c) and money (spending.c).
  */
 #ifndef AGENT_AGENT_INTERNAL_H
 #define AGENT_AGENT_INTERNAL_H
@@ -65,7 +65,7 @@ struct agent_found {
     char *refused; /* owned; or NULL */
 };
 
-/* A call of this turn with its outcome, and in how many replies it came. */
+/* A call of this turn with its outcome, and in how many rounds it came. */
 struct agent_repeat {
     char hex[HASH_HEX_BYTES];
     int n;
@@ -78,8 +78,8 @@ struct agent {
     enum agent_stop stop;
 
     struct claude_history *history; /* owned */
-    struct claude_call *call;       /* borrowed: the request in progress */
-    size_t mark;                    /* of the history, before the question */
+    struct claude_call *request;    /* borrowed: the one in progress */
+    size_t rewind_at;               /* in the history, before the question */
     char *question;                 /* owned; of the last turn */
     bool is_going_on;               /* this turn asked no question of its own */
     bool question_is_back;          /* it was taken out of the history */
@@ -89,8 +89,8 @@ struct agent {
 
     /* The turn. */
     int64_t turn_start_ms;
-    int n_rounds;
-    int n_replies; /* in the history */
+    int n_rounds;  /* replies that came whole and are kept */
+    int n_replies; /* in the history, parts of one included */
     int n_nudges;
     int n_turn_cells;
     int first_kept_cell; /* of those whose variables are there */
@@ -110,15 +110,21 @@ struct agent {
     size_t n_turns;
     int64_t lost_nanousd; /* the most that broken off replies of the session may
                              have cost beyond what is known */
-    int64_t turn_lost;    /* the same, of this turn */
+    int64_t turn_lost_nanousd; /* the same, of this turn */
     int64_t known_tokens; /* of the history, as the service counted it, ... */
     size_t known_len;     /* ... up to this byte */
     int64_t image_bytes;  /* of the pictures behind it, as text, ... */
     int64_t image_tokens; /* ... and as the service counts them */
-    size_t n_streamed;    /* bytes of the reply in progress */
-    size_t n_tool;        /* those of the call in progress */
-    int64_t asked_tokens; /* the longest reply that was asked for */
-    bool is_short;        /* the budget made the reply shorter */
+    size_t n_streamed_bytes; /* of the reply in progress */
+    size_t n_call_bytes;     /* of the call in progress */
+    int64_t asked_tokens;    /* the longest reply that was asked for; 0: as the
+                                client has it */
+    bool is_short;           /* the budget made the reply shorter */
+    bool is_longer;          /* in this turn replies may be as long as can be */
+    int64_t cut_tokens; /* where the reply was cut that is asked for again; 0:
+                           none is */
+    bool cut_in_call;   /* it was cut in a call */
+    int n_calls_begun;  /* tool calls of the reply in progress */
 
     /* The reply whose calls are being run. */
     struct claude_tool_call *calls; /* owned */
@@ -158,7 +164,8 @@ struct agent {
     struct error end_err;
     enum event_outcome end_outcome;
     const char *end_key; /* the setting of the limit that was reached */
-    char *end_hint;      /* owned; commands that go on */
+    enum event_way end_way;
+    int64_t end_way_nanousd;
     struct loop_task *end_task;
 };
 
@@ -180,9 +187,10 @@ void agent_fail_turn(struct agent *a, enum event_outcome outcome,
 
 /* What a limit says when it ends a turn. */
 struct agent_limit {
-    const char *key;  /* its setting, or NULL */
-    const char *hint; /* commands that go on, or NULL */
-    const char *why;  /* what calls are answered that were not run */
+    const char *key; /* its setting, or NULL */
+    enum event_way way;
+    int64_t way_nanousd; /* of EVENT_WAY_BUDGET */
+    const char *why;     /* what calls are answered that were not run */
 };
 
 /* Ends the turn at a limit: open calls are answered, text is what is said. */
@@ -199,7 +207,7 @@ void agent_clock_start(struct agent *a);
 void agent_clock_stop(struct agent *a);
 
 /* Notes a call of this turn (name and code) with its outcome; in how many
-   replies the three came together by now. */
+   rounds the three came together by now. */
 int agent_count_repeat(struct agent *a, const char *name, const char *input,
                        const char *outcome, size_t len);
 void agent_forget_repeats(struct agent *a);
@@ -210,12 +218,9 @@ void agent_end_repeating(struct agent *a);
 /* Counts what a reply used; at_least: it broke off. */
 void agent_spend(struct agent *a, const struct usage *usage, bool at_least);
 
-/* Counts what came of a reply that broke off against the budgets, at one token
-   a byte: how much of it the service counts is not known. */
-void agent_lose_output(struct agent *a, const struct usage *u);
-
-/* A reply broke off and is asked for again; nobody says what it cost. */
-void agent_spend_unknown(struct agent *a);
+/* Counts against the budgets what a reply that broke off may have cost beyond
+   what is known of it (NULL: nothing is), at one token a byte. */
+void agent_lose_reply(struct agent *a, const struct usage *known);
 
 /* The history is known to have so many tokens. */
 void agent_know_prompt(struct agent *a, const struct usage *usage);
@@ -230,12 +235,35 @@ void agent_know_images(struct agent *a,
    useful one. */
 bool agent_afford_reply(struct agent *a);
 
+/* Replies of this turn may be as long as the model has them from now on; how
+   long the next one may be within the budgets. */
+int64_t agent_afford_longer(struct agent *a);
+
+/* The budget that made the reply shorter, and the way on. */
+void agent_name_budget(struct agent *a, struct agent_limit *limit);
+
 /* Whether they allow the request in progress to be sent once more. */
 bool agent_affords_again(struct agent *a);
 void agent_end_at_budget(struct agent *a);
 
 /* Sends the history, which ends with a user message. */
 void agent_send_request(struct agent *a);
+
+/* Whether the limit of tokens cut the reply so that nothing of it can be kept:
+   in a call, or in thinking alone. */
+bool agent_is_cut_short(const struct agent *a,
+                        const struct claude_reply *reply);
+
+/* Asks for such a reply once more with a larger limit, or ends the turn. */
+void agent_ask_longer(struct agent *a, const struct claude_reply *reply);
+void agent_end_cut(struct agent *a);
+
+/* Tells the person of calls that were left out, since the reply did not end
+   with them. */
+void agent_tell_dropped(struct agent *a, const struct claude_reply *reply);
+
+/* Tells that what was shown of the reply in progress does not count. */
+void agent_void_reply(struct agent *a);
 
 /* Copies the tool calls of a reply. */
 void agent_take_calls(struct agent *a, const struct claude_reply *reply);

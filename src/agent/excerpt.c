@@ -18,12 +18,12 @@
 #define BINARY_BYTES 64
 
 void
-excerpt_init(struct excerpt *e, size_t max)
+excerpt_init(struct excerpt *e, size_t max_bytes)
 {
     memset(e, 0, sizeof(*e));
     /* Two thirds are for the beginning. */
-    e->tail_cap = max / 3 + UTF8_MAX_BYTES;
-    sbuf_init(&e->head, max - max / 3);
+    e->tail_cap = max_bytes / 3 + UTF8_MAX_BYTES;
+    sbuf_init(&e->head, max_bytes - max_bytes / 3);
     e->tail = xmalloc(e->tail_cap);
     e->at_line_start = true;
 }
@@ -198,31 +198,31 @@ excerpt_len(const struct excerpt *e)
 }
 
 uint64_t
-excerpt_write(const struct excerpt *e, size_t max, struct sbuf *out)
+excerpt_write(const struct excerpt *e, size_t max_bytes, struct sbuf *out)
 {
     AUTO_SBUF struct sbuf kept = {0};
     size_t n_first = 0; /* raw bytes shown of the beginning */
     size_t at = 0;      /* where the end that is shown begins */
 
     add_kept(e, &kept);
-    if (excerpt_len(e) <= max) {
-        add_beginning(out, kept.data, kept.len, max);
+    if (excerpt_len(e) <= max_bytes) {
+        add_beginning(out, kept.data, kept.len, max_bytes);
         return e->n_bytes;
     }
     if (kept.len == e->n_bytes) {
-        n_first = add_head(out, kept.data, kept.len, max - max / 3);
+        n_first = add_head(out, kept.data, kept.len, max_bytes - max_bytes / 3);
         at = n_first;
     } else {
         /* What was kept begins and ends anywhere, also within a character. */
         n_first = add_head(out, kept.data,
                            e->head.len - utf8_pending(kept.data, e->head.len),
-                           max - max / 3);
+                           max_bytes - max_bytes / 3);
         at = e->head.len;
         while (at < kept.len && at < e->head.len + UTF8_MAX_BYTES - 1 &&
                ((unsigned char)kept.data[at] & 0xC0) == 0x80)
             at++;
     }
-    at += find_end(kept.data + at, kept.len - at, max / 3);
+    at += find_end(kept.data + at, kept.len - at, max_bytes / 3);
     if (out->len > 0 && out->data[out->len - 1] != '\n')
         sbuf_add_char(out, '\n');
     sbuf_add_str(out, "[... the middle is left out ...]\n");

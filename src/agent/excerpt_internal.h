@@ -23,8 +23,8 @@ struct excerpt {
     bool at_line_start;
 };
 
-/* max: the most bytes of it that will ever be shown, at least 64. */
-void excerpt_init(struct excerpt *e, size_t max);
+/* max_bytes: the most of it that will ever be shown, at least 64. */
+void excerpt_init(struct excerpt *e, size_t max_bytes);
 void excerpt_fini(struct excerpt *e);
 
 void excerpt_add(struct excerpt *e, const char *data, size_t len);
@@ -39,12 +39,13 @@ bool excerpt_is_binary(const struct excerpt *e);
 size_t excerpt_len(const struct excerpt *e);
 
 /*
- * Adds all of it, or a beginning and an end of together at most max bytes with
+ * Adds all of it, or a beginning and an end of together at most max_bytes with
  * a mark between them. Returns how many bytes of what came are shown.
  */
-uint64_t excerpt_write(const struct excerpt *e, size_t max, struct sbuf *out);
+uint64_t excerpt_write(const struct excerpt *e, size_t max_bytes,
+                       struct sbuf *out);
 
-/* What the mark takes beyond max. */
+/* What the mark takes beyond max_bytes. */
 #define EXCERPT_MARK_BYTES 40u
 
 #endif

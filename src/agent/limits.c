@@ -33,8 +33,8 @@ agent_end_at_limit(struct agent *a, const struct agent_limit *limit,
 
     error_fill(&err, ERR_LIMIT, "%s", text);
     a->end_key = limit->key;
-    free(a->end_hint);
-    a->end_hint = xstrdup(limit->hint);
+    a->end_way = limit->way;
+    a->end_way_nanousd = limit->way_nanousd;
     if (a->n_calls > 0)
         agent_stop_calls(a, EVENT_LIMIT, limit->why, &err);
     else
@@ -47,8 +47,8 @@ agent_begin_stop(struct agent *a, enum agent_stop stop)
     if (!agent_is_busy(a) || a->stop != AGENT_GO_ON)
         return;
     a->stop = stop;
-    if (a->call != NULL)
-        claude_cancel(a->call);
+    if (a->request != NULL)
+        claude_cancel(a->request);
     else if (a->op != NULL)
         sandbox_cancel(a->op);
     else
@@ -60,7 +60,7 @@ end_at_time(struct agent *a)
 {
     static const struct agent_limit limit = {
         .key = "limits.turn_seconds",
-        .hint = ":retry",
+        .way = EVENT_WAY_RETRY,
         .why = "Not executed: the time for one question is over.",
     };
     AUTO_SBUF struct sbuf text = {0};
@@ -187,7 +187,7 @@ void
 agent_end_repeating(struct agent *a)
 {
     static const struct agent_limit limit = {
-        .hint = ":retry, or ask in another way",
+        .way = EVENT_WAY_REPHRASE,
         .why = "Not executed: the same call had ended in the same way three "
                "times.",
     };

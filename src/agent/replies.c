@@ -31,7 +31,7 @@ on_thinking(void *ctx, const char *text, size_t len, bool end)
 {
     struct agent *a = ctx;
 
-    a->n_streamed += len;
+    a->n_streamed_bytes += len;
     agent_emit_status(a, "thinking");
     agent_emit_text(a, EVENT_THINKING, text, len, end);
 }
@@ -41,7 +41,7 @@ on_text(void *ctx, const char *text, size_t len, bool end)
 {
     struct agent *a = ctx;
 
-    a->n_streamed += len;
+    a->n_streamed_bytes += len;
     agent_emit_status(a, "answering");
     agent_emit_text(a, EVENT_TEXT, text, len, end);
 }
@@ -53,9 +53,11 @@ on_tool(void *ctx, const char *name, const char *input, size_t len)
 
     (void)name;
     (void)input;
-    if (len > a->n_tool)
-        a->n_streamed += len - a->n_tool;
-    a->n_tool = len;
+    if (len == 0)
+        a->n_calls_begun++;
+    if (len > a->n_call_bytes)
+        a->n_streamed_bytes += len - a->n_call_bytes;
+    a->n_call_bytes = len;
     agent_emit_status(a, "writing code");
 }
 
@@ -64,12 +66,11 @@ on_discard(void *ctx)
 {
     struct agent *a = ctx;
 
-    agent_emit_text(a, EVENT_THINKING, NULL, 0, true);
-    agent_emit_text(a, EVENT_TEXT, NULL, 0, true);
+    agent_void_reply(a);
     agent_notice(a, EVENT_WARNING,
-                 "the reply broke off; what is above is void and asked for "
-                 "again");
-    agent_spend_unknown(a);
+                 "the reply broke off and is asked for again; what was shown "
+                 "of it is void");
+    agent_lose_reply(a, NULL);
 }
 
 static void
@@ -115,6 +116,25 @@ agent_take_calls(struct agent *a, const struct claude_reply *reply)
     }
 }
 
+/* What was shown of the reply does not count. */
+void
+agent_void_reply(struct agent *a)
+{
+    agent_emit_text(a, EVENT_THINKING, NULL, 0, true);
+    agent_emit(
+        a, &(struct event){.kind = EVENT_TEXT, .end = true, .is_void = true});
+}
+
+static void
+emit_reply(struct agent *a, const struct claude_reply *reply)
+{
+    agent_emit(a, &(struct event){.kind = EVENT_REPLY,
+                                  .text = reply->content,
+                                  .len = strlen(reply->content),
+                                  .stop_reason = reply->stop_reason,
+                                  .usage = &reply->usage});
+}
+
 /* Appends the reply as it will be sent back, and records it. */
 static int
 keep_reply(struct agent *a, const struct claude_reply *reply, struct error *err)
@@ -129,11 +149,7 @@ keep_reply(struct agent *a, const struct claude_reply *reply, struct error *err)
     /* A reply without content adds no message. */
     if (!claude_history_ends_with_user(a->history))
         a->n_replies++;
-    agent_emit(a, &(struct event){.kind = EVENT_REPLY,
-                                  .text = reply->content,
-                                  .len = strlen(reply->content),
-                                  .stop_reason = reply->stop_reason,
-                                  .usage = &reply->usage});
+    emit_reply(a, reply);
     agent_know_prompt(a, &reply->usage);
     return 0;
 }
@@ -143,6 +159,8 @@ refuse(struct agent *a, const struct claude_reply *reply)
 {
     struct error err = {0};
 
+    agent_void_reply(a);
+    agent_tell_dropped(a, reply);
     /* Nothing of it is kept, and the question goes too, since the same context
        would be refused again. */
     error_fill(&err, ERR_NO_ANSWER, "the model declined to answer%s%s",
@@ -161,7 +179,7 @@ stop_at_rounds(struct agent *a)
 {
     static const struct agent_limit limit = {
         .key = "limits.rounds",
-        .hint = ":retry",
+        .way = EVENT_WAY_RETRY,
         .why = "Not executed: the limit of rounds for one question was "
                "reached.",
     };
@@ -228,10 +246,16 @@ on_reply(struct agent *a, const struct claude_reply *reply)
         refuse(a, reply);
         return;
     }
+    if (agent_is_cut_short(a, reply)) {
+        agent_ask_longer(a, reply);
+        return;
+    }
     if (keep_reply(a, reply, &err) < 0) {
         agent_end_turn(a, EVENT_FAILED, &err);
         return;
     }
+    a->cut_tokens = 0;
+    agent_tell_dropped(a, reply);
     agent_take_calls(a, reply);
     a->n_rounds++;
     if (a->stop == AGENT_STOP_PERSON ||
@@ -256,11 +280,16 @@ keep_partial(struct agent *a, const struct claude_reply *reply)
 {
     struct error err = {0};
 
-    if (reply == NULL || str_blank(reply->text))
+    if (reply == NULL || str_blank(reply->text) ||
+        claude_history_add_assistant(a->history, reply->content, NULL, 0,
+                                     &err) < 0) {
+        agent_void_reply(a);
         return;
-    if (claude_history_add_assistant(a->history, reply->content, NULL, 0,
-                                     &err) == 0)
-        a->n_replies++;
+    }
+    a->n_replies++;
+    agent_emit_text(a, EVENT_THINKING, NULL, 0, true);
+    agent_emit_text(a, EVENT_TEXT, NULL, 0, true);
+    emit_reply(a, reply);
 }
 
 static void
@@ -269,22 +298,28 @@ on_claude_done(void *ctx, const struct claude_reply *reply,
 {
     struct agent *a = ctx;
 
-    a->call = NULL;
+    a->request = NULL;
     if (reply != NULL)
         agent_spend(a, &reply->usage, err != NULL);
     if (reply != NULL && err != NULL)
-        agent_lose_output(a, &reply->usage);
+        agent_lose_reply(a, &reply->usage);
     if (err == NULL) {
         on_reply(a, reply);
         return;
     }
-    agent_emit_text(a, EVENT_THINKING, NULL, 0, true);
-    agent_emit_text(a, EVENT_TEXT, NULL, 0, true);
     if (err->code == ERR_CANCELLED) {
         keep_partial(a, reply);
         if (a->n_replies > 0 && a->stop == AGENT_STOP_PERSON)
             agent_tell(a, CUT_OFF);
         agent_end_stopped(a);
+        return;
+    }
+    agent_void_reply(a);
+    /* A model that nobody knows can have less than was asked for. */
+    if (a->cut_tokens > 0 &&
+        (err->http_status == 400 || err->http_status == 422)) {
+        a->is_short = false;
+        agent_end_cut(a);
         return;
     }
     agent_fail_turn(a, EVENT_FAILED, err);
@@ -319,8 +354,8 @@ on_request_barrier(void *ctx, const struct error *err)
         agent_end_at_budget(a);
         return;
     }
-    a->call = claude_send(a->config.claude, a->history, &on, a, &bad);
-    if (a->call == NULL)
+    a->request = claude_send(a->config.claude, a->history, &on, a, &bad);
+    if (a->request == NULL)
         agent_fail_turn(a, EVENT_FAILED, &bad);
 }
 

@@ -6,7 +6,6 @@
 #include "agent/agent_internal.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -23,6 +22,9 @@
 /* What the service adds to a request that nobody sees, such as its own words on
    the use of tools. */
 #define HIDDEN_TOKENS 1000
+
+/* No model has longer replies. */
+#define LONGEST_TOKENS 128000
 
 #define CENT (PRICE_DOLLAR / 100)
 
@@ -95,42 +97,31 @@ agent_know_images(struct agent *a, const struct claude_tool_result *results,
 static int64_t
 lost_tokens(const struct agent *a)
 {
-    int64_t n = (int64_t)a->n_streamed;
+    int64_t n = (int64_t)a->n_streamed_bytes;
 
     return n < a->asked_tokens ? n : a->asked_tokens;
 }
 
 void
-agent_spend_unknown(struct agent *a)
+agent_lose_reply(struct agent *a, const struct usage *known)
 {
     int64_t prompt = bound_prompt(a);
+    int64_t tokens =
+        lost_tokens(a) - (known != NULL ? known->output_tokens : 0);
+    int64_t most = 0;
 
     a->session.at_least = true;
     this_turn(a)->at_least = true;
-    if (a->config.price != NULL) {
-        int64_t most =
-            price_worst_prompt(a->config.price, prompt) +
-            price_worst_output(a->config.price, prompt, lost_tokens(a));
-
-        a->lost_nanousd += most;
-        a->turn_lost += most;
-    }
-    a->n_streamed = 0;
-}
-
-void
-agent_lose_output(struct agent *a, const struct usage *u)
-{
-    int64_t more = lost_tokens(a) - u->output_tokens;
-
-    a->n_streamed = 0;
-    if (a->config.price != NULL && more > 0) {
-        int64_t most =
-            price_worst_output(a->config.price, bound_prompt(a), more);
-
-        a->lost_nanousd += most;
-        a->turn_lost += most;
-    }
+    a->n_streamed_bytes = 0;
+    a->n_calls_begun = 0;
+    if (a->config.price == NULL)
+        return;
+    if (known == NULL)
+        most = price_worst_prompt(a->config.price, prompt);
+    if (tokens > 0)
+        most += price_worst_output(a->config.price, prompt, tokens);
+    a->lost_nanousd += most;
+    a->turn_lost_nanousd += most;
 }
 
 void
@@ -176,7 +167,7 @@ read_budgets(struct agent *a, struct budget both[2])
     both[1] = (struct budget){
         .limit = a->config.turn_nanousd,
         .spent = turn->nanousd,
-        .lost = a->turn_lost,
+        .lost = a->turn_lost_nanousd,
         .n_replies = turn->n_replies,
     };
 }
@@ -191,14 +182,16 @@ tokens_within(const struct agent *a, const struct budget *b, int64_t prompt)
     return price_affords(a->config.price, prompt, left);
 }
 
-/* What may be asked for at all: a model can have less than the setting. */
+/* What may be asked for at all: a model can have less than the setting. 0: as
+   the client has it. */
 static int64_t
 longest_reply(const struct agent *a)
 {
-    int64_t most = a->config.price->max_output_tokens;
+    int64_t most =
+        a->config.price != NULL ? a->config.price->max_output_tokens : 0;
+    int64_t wanted = a->is_longer ? LONGEST_TOKENS : a->config.max_tokens;
 
-    return most > 0 && most < a->config.max_tokens ? most
-                                                   : a->config.max_tokens;
+    return most > 0 && most < wanted ? most : wanted;
 }
 
 static int64_t
@@ -238,32 +231,52 @@ agent_affords_again(struct agent *a)
     return b == NULL || tokens_within(a, b, prompt) >= a->asked_tokens;
 }
 
-bool
-agent_afford_reply(struct agent *a)
+/* How long the next reply may be, within the budgets too. */
+static int64_t
+affordable(struct agent *a)
 {
     struct budget both[2];
     const struct budget *b = NULL;
+    int64_t most = longest_reply(a);
     int64_t prompt = 0;
-    int64_t most = 0;
+    int64_t within = 0;
 
-    a->n_streamed = 0;
-    a->n_tool = 0;
-    a->is_short = false;
     if (a->config.price == NULL)
-        return true;
+        return most;
     read_budgets(a, both);
-    most = longest_reply(a);
     prompt = bound_prompt(a);
     b = tighter(a, both, prompt);
-    if (b != NULL && tokens_within(a, b, prompt) < most)
-        most = tokens_within(a, b, prompt);
-    if (most < useful_tokens(a))
+    if (b == NULL)
+        return most;
+    within = tokens_within(a, b, prompt);
+    return within < most ? within : most;
+}
+
+bool
+agent_afford_reply(struct agent *a)
+{
+    int64_t most = affordable(a);
+
+    a->n_streamed_bytes = 0;
+    a->n_call_bytes = 0;
+    a->n_calls_begun = 0;
+    a->is_short = most < longest_reply(a);
+    if (a->is_short && most < useful_tokens(a))
         return false;
     a->asked_tokens = most;
-    a->is_short = most < longest_reply(a);
-    if (a->config.max_tokens > 0)
-        claude_set_max_tokens(a->config.claude, most);
+    claude_set_max_tokens(a->config.claude, most);
     return true;
+}
+
+int64_t
+agent_afford_longer(struct agent *a)
+{
+    int64_t most = 0;
+
+    a->is_longer = true;
+    most = affordable(a);
+    a->is_short = most < longest_reply(a);
+    return most;
 }
 
 /* Decimals in which amounts of the size of a limit can be told apart. */
@@ -284,25 +297,62 @@ suggest(const struct budget *b, int64_t cost)
     return (value + CENT - 1) / CENT * CENT;
 }
 
+/* The setting of a budget, and how to go on: the next request could cost so
+   much. */
+static void
+name_budget(const struct budget *b, int64_t cost, struct agent_limit *limit)
+{
+    if (b->is_session) {
+        limit->key = "model.budget_usd";
+        limit->way = EVENT_WAY_BUDGET;
+        limit->way_nanousd = suggest(b, cost);
+    } else {
+        limit->key = "limits.turn_usd";
+        /* A turn that spent nothing would end here again. */
+        limit->way = b->n_replies > 0 ? EVENT_WAY_RETRY : EVENT_WAY_SETTING;
+    }
+}
+
+/* The most that a request with a reply of so many tokens can cost. */
+static int64_t
+worst_cost(const struct agent *a, int64_t prompt, int64_t tokens)
+{
+    return price_worst_prompt(a->config.price, prompt) +
+           price_worst_output(a->config.price, prompt, tokens);
+}
+
+void
+agent_name_budget(struct agent *a, struct agent_limit *limit)
+{
+    struct budget both[2];
+    const struct budget *b = NULL;
+    int64_t prompt = bound_prompt(a);
+    int64_t tokens = longest_reply(a);
+
+    if (2 * a->cut_tokens < tokens)
+        tokens = 2 * a->cut_tokens;
+    read_budgets(a, both);
+    b = tighter(a, both, prompt);
+    assert(b != NULL);
+    name_budget(b, worst_cost(a, prompt, tokens), limit);
+}
+
 void
 agent_end_at_budget(struct agent *a)
 {
     AUTO_SBUF struct sbuf text = {0};
-    AUTO_SBUF struct sbuf hint = {0};
     struct budget both[2];
     const struct budget *b = NULL;
     struct agent_limit limit = {.why = "Not executed: the budget is used up."};
     int64_t prompt = bound_prompt(a);
     int64_t tokens =
         a->stop == AGENT_STOP_BUDGET ? a->asked_tokens : useful_tokens(a);
-    int64_t cost = price_worst_prompt(a->config.price, prompt) +
-                   price_worst_output(a->config.price, prompt, tokens);
+    int64_t cost = worst_cost(a, prompt, tokens);
 
     read_budgets(a, both);
     b = tighter(a, both, prompt);
     assert(b != NULL);
     sbuf_init(&text, ERROR_MSG_BYTES);
-    sbuf_init(&hint, 128);
     sbuf_addf(&text, "stopped before call %d: ", b->n_replies + 1);
     price_add_dollars(&text, b->spent + b->lost, decimals_for(b->limit),
                       PRICE_UP);
@@ -310,18 +360,7 @@ agent_end_at_budget(struct agent *a)
     price_add_dollars(&text, cost, decimals_for(b->limit), PRICE_UP);
     sbuf_add_str(&text, ", limit ");
     price_add_dollars(&text, b->limit, decimals_for(b->limit), PRICE_NEAREST);
-    if (b->is_session) {
-        int64_t more = suggest(b, cost);
-
-        sbuf_addf(&hint, ":budget %" PRId64 ".%02" PRId64 ", :retry",
-                  more / PRICE_DOLLAR, more % PRICE_DOLLAR / CENT);
-        limit.key = "model.budget_usd";
-    } else {
-        /* A question of its own would end here again. */
-        sbuf_add_str(&hint, b->n_replies > 0 ? ":retry" : "limits.turn_usd");
-        limit.key = "limits.turn_usd";
-    }
-    limit.hint = hint.data;
+    name_budget(b, cost, &limit);
     agent_end_at_limit(a, &limit, text.data);
 }
 

@@ -374,15 +374,15 @@ claude_history_find_breakpoint(const struct claude_history *h, size_t *at)
 }
 
 size_t
-claude_history_mark(const struct claude_history *h)
+claude_history_rewind_point(const struct claude_history *h)
 {
     return h->n_messages;
 }
 
 void
-claude_history_rewind(struct claude_history *h, size_t mark)
+claude_history_rewind(struct claude_history *h, size_t point)
 {
-    while (h->n_messages > mark &&
+    while (h->n_messages > point &&
            h->messages[h->n_messages - 1].kind == HISTORY_USER) {
         h->n_messages--;
         sbuf_truncate(&h->text, h->messages[h->n_messages].start);

@@ -386,29 +386,6 @@ add_closing(const struct view *v, const struct event *ev, struct sbuf *sb)
     }
 }
 
-/* What is kept, and how to go on: sentences and commands that ";" separates. */
-static void
-tell_limit(struct view *v, const struct event *ev)
-{
-    AUTO_SBUF struct sbuf sb = {0};
-
-    own_line(v, STYLE_WARNING, v->where, "warning: ", ev->err->msg);
-    sbuf_init(&sb, VIEW_LINE_BYTES);
-    for (size_t i = 0; i < ev->len; i++) {
-        if (ev->text[i] == ';')
-            sbuf_addf(&sb, " %s", view_dot(v));
-        else if (ev->text[i] == '-')
-            sbuf_add_str(&sb, view_dash(v));
-        else
-            sbuf_add_char(&sb, ev->text[i]);
-    }
-    if (v->config.no_commands && ev->limit != NULL)
-        add_closing_part(v, &sb, ev->limit);
-    else if (!v->config.no_commands && ev->hint != NULL)
-        add_closing_part(v, &sb, ev->hint);
-    view_note_text(v, sb.data);
-}
-
 static void
 end_turn(struct view *v, const struct event *ev)
 {
@@ -416,9 +393,10 @@ end_turn(struct view *v, const struct event *ev)
 
     view_status(v, NULL);
     view_drop_thinking(v, ev);
+    view_forget_words(v);
     view_end_lines(v);
     if (ev->err != NULL && ev->outcome == EVENT_LIMIT) {
-        tell_limit(v, ev);
+        view_tell_limit(v, ev);
         return;
     }
     if (ev->err != NULL) {
@@ -482,8 +460,11 @@ view_put(void *sink, const struct event *ev, struct error *err)
         break;
     case EVENT_TEXT:
         view_drop_thinking(v, ev);
-        view_show_words(v, ev, &v->model, &v->model_open, view_main(v),
-                        VOICE_MODEL);
+        if (v->config.hold_words)
+            view_hold_words(v, ev);
+        else
+            view_show_words(v, ev, &v->model, &v->model_open, view_main(v),
+                            VOICE_MODEL);
         break;
     case EVENT_CODE: {
         AUTO_FREE char *code = xstrndup(ev->text, ev->len);
@@ -519,8 +500,10 @@ view_put(void *sink, const struct event *ev, struct error *err)
         else
             end_turn(v, ev);
         break;
-    case EVENT_QUESTION:
     case EVENT_REPLY:
+        view_release_words(v);
+        break;
+    case EVENT_QUESTION:
     case EVENT_USAGE:
         break;
     }
@@ -538,6 +521,7 @@ view_new(const struct view_config *config)
     v->config = *config;
     v->where = "";
     sbuf_init(&v->thought, VIEW_THOUGHT_BYTES);
+    sbuf_init(&v->held, VIEW_HELD_BYTES);
     v->one_target = out_is_joined(config->out);
     return v;
 }
@@ -553,6 +537,8 @@ view_free(struct view *v)
     sbuf_fini(&v->program[0].tail);
     sbuf_fini(&v->program[1].tail);
     sbuf_fini(&v->thought);
+    sbuf_fini(&v->held);
+    free(v->held_ends);
     free(v->status);
     free(v);
 }

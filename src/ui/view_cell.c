@@ -455,14 +455,17 @@ static void
 tell_stop(struct view *v, const struct event *ev)
 {
     static const char STOPPED[] = "Stopped; variables are kept.";
+    const char *text = ev->text != NULL ? ev->text : STOPPED;
+    size_t len = ev->text != NULL ? ev->len : strlen(STOPPED);
+    const char *kept = memchr(text, ';', len);
     AUTO_SBUF struct sbuf sb = {0};
 
+    /* What is kept is gone in a moment where the run ends with the turn. */
+    if (ev->outcome == EVENT_INTERRUPTED && v->config.run_ends && kept != NULL)
+        len = (size_t)(kept - text);
     sbuf_init(&sb, VIEW_LINE_BYTES);
     sbuf_addf(&sb, "cell %d: ", ev->cell);
-    if (ev->text != NULL)
-        add_reason(v, &sb, ev->text, ev->len);
-    else
-        add_reason(v, &sb, STOPPED, strlen(STOPPED));
+    add_reason(v, &sb, text, len);
     /* After Ctrl-C nothing is sent before the next question. */
     if (ev->outcome != EVENT_INTERRUPTED)
         sbuf_addf(&sb, " %s Claude is told", view_dot(v));

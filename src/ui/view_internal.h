@@ -32,6 +32,10 @@ enum voice {
     VOICE_LOAD
 };
 
+/* The longest reply that can be held back; the client takes none that is
+   longer. */
+#define VIEW_HELD_BYTES (64u << 20)
+
 /* The longest line of the program's own. */
 #define VIEW_LINE_BYTES 4096
 
@@ -80,6 +84,11 @@ struct view {
     int64_t thought_since_ms; /* 0: no block is open */
     size_t n_model_skipped;   /* line ends at the beginning */
 
+    /* With hold_words: of the reply that is coming. */
+    struct sbuf held;
+    size_t *held_ends; /* owned; of blocks, as places in held */
+    size_t n_held_ends;
+
     struct view_program program[2]; /* by enum event_stream */
 
     struct view_picture *pictures; /* owned; in progress or waiting */
@@ -108,6 +117,12 @@ void view_show_words(struct view *v, const struct event *ev,
                      struct out_stream *s, bool *open, enum out_channel ch,
                      enum voice voice);
 
+/* With hold_words: keeps the words of a reply back, shows them since they
+   count, and forgets them since they never will. */
+void view_hold_words(struct view *v, const struct event *ev);
+void view_release_words(struct view *v);
+void view_forget_words(struct view *v);
+
 /*
  * Thinking, as display.thinking wants it. Of brief thinking the last words are
  * held back: view_say_thinking shows them, since a cell follows;
@@ -120,6 +135,9 @@ void view_drop_thinking(struct view *v, const struct event *ev);
 /* The live line counts down to until_ms; without one it is a line of its own.
    text is why. */
 void view_status_until(struct view *v, const char *text, int64_t until_ms);
+
+/* Why a turn ended at a limit, what is kept of it, and how to go on. */
+void view_tell_limit(struct view *v, const struct event *ev);
 
 /* Names the command that asks again, if there is one and that may help. */
 void view_offer_retry(struct view *v, const struct error *err);

@@ -136,8 +136,21 @@ class Case:
             for tool_id in self.reply.begins:
                 self.rules.begin_tool_use(tool_id)
 
+    def _check_limits(self):
+        """A call that the limit has cut is asked for again, with more."""
+        most = [body["max_tokens"] for body in self.requests]
+        at = 1 if self.how == "retry" and not self.whole else 0
+        if self.reply.stop != "max_tokens" or at == 0 and (
+                not self.whole or self.how == "cancel"):
+            assert len(set(most)) == 1, most
+            return
+        assert self.requests[at]["messages"] == \
+            self.requests[at + 1]["messages"], most
+        assert most[at + 1] > most[at] == most[-1], most
+
     def finish(self):
         last = self.requests[-1]["messages"]
+        self._check_limits()
         assert len(self.turns) == 2, self.turns
         assert self.turns[1]["outcome"] == "ok", self.turns
         assert self.turns[1]["shown"].startswith("Answer "), self.turns

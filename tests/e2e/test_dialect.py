@@ -172,8 +172,12 @@ def test_vllm():
 def test_a_call_that_was_cut_is_not_run():
     broken = stream(start(), *call("print('half')", "t")[:2],
                     end("max_tokens"), STOP)
-    done, requests = ask([broken], ["name: m"])
-    assert b"half" not in done.stdout and len(requests) == 1, done
+    for second in (broken, refuse(400, {"error": "max_tokens is too large"})):
+        done, requests = ask([broken, second], ["name: m"])
+        assert b"half" not in done.stdout and len(requests) == 2, done
+        assert done.status == 8, done
+        assert b"in the middle of a call: model.max_tokens\n" in done.stderr
+        assert [r.body["max_tokens"] for r in requests] == [32000, 128000]
     early = stream(start(), *call("print('half')", "t")[:2])
     done, requests = ask([early], ["name: m", "max_attempts: 1"])
     assert done.status == 5, done

@@ -122,7 +122,7 @@ def test_budget_ends_a_script():
         assert ("warning: stopped before call 2: $0.03 spent, it could cost "
                 in err), err
         assert ", limit $0.12\n" in err, err
-        assert ("· no answer yet · cell 1 and its variables are kept · "
+        assert ("· no answer · cell 1 ran, its variables end with this run · "
                 "model.budget_usd\n" in err), err
         assert ":retry" not in err and "error:" not in err, err
         assert server.requests[0].body["max_tokens"] < 32000
@@ -198,7 +198,9 @@ def test_time_limit_of_a_turn():
         err = done.stderr.decode()
         assert ("warning: stopped after 4.0 s without an answer: "
                 "limits.turn_seconds\n" in err), err
-        assert "· no answer yet" in err, err
+        assert "are kept" not in err, err
+        assert ("· no answer · cell 1 ran, its variables end with this run · "
+                "limits.turn_seconds\n" in err), err
 
 
 def test_time_while_stopped_does_not_count():
@@ -227,6 +229,8 @@ def test_same_code_again_and_again():
         assert done.status == 8, done
         assert b"warning: stopped: the model made the same call with the " \
             b"same outcome for the third time\n" in done.stderr, done
+        assert b" \xc2\xb7 ask in another way\n" in done.stderr, done
+        assert b":retry" not in done.stderr, done
         told = [results(request)[-1][0] for request in server.requests[1:]]
         assert "same as before" not in told[0], told
         assert told[1].endswith(

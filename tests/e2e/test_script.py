@@ -88,26 +88,6 @@ def test_a_terminal_on_one_side_only():
         check_no_escape(done.stdout + done.stderr)
 
 
-def test_output_streams_before_the_end():
-    with Place() as place, ClaudeServer([
-            reply([text("The first line.\nHalf", gate("go"), " a line.")])
-            ]) as server:
-        child = start(place, server, "-c", "what?")
-        try:
-            line = child.stdout.readline()
-            assert line == b"The first line.\n", line
-            server.release("go")
-            child.stdin.close()
-            rest = child.stdout.read()
-            assert rest == b"Half a line.\n", rest
-            assert child.wait(STEP_S) == 0
-        finally:
-            child.kill()
-            child.wait()
-            child.stdout.close()
-            child.stderr.close()
-
-
 # ---- lines of stdin ---------------------------------------------------------
 
 def test_lines():
@@ -364,7 +344,10 @@ def test_a_full_device():
 def test_interrupted_in_a_cell():
     code = "print('on')\nwhile True: pass\n"
     with Place() as place, ClaudeServer([reply([run(code)])]) as server:
-        is_interrupted(place, server, b"on")
+        said = is_interrupted(place, server, b"on")
+        assert b"cell 1: stopped" in said, said
+        # They are not: the run is over.
+        assert b"kept" not in said, said
 
 
 def test_interrupted_in_a_reply():
@@ -381,7 +364,8 @@ def test_interrupted_in_a_wait():
 
 
 def is_interrupted(place, server, sign=None):
-    """SIGINT, as a shell sends it to everything in the foreground."""
+    """SIGINT, as a shell sends it to everything in the foreground; what is
+    then said."""
     child = start(place, server, "-c", "what?")
     try:
         child.stdin.close()
@@ -395,8 +379,10 @@ def is_interrupted(place, server, sign=None):
         else:
             server.wait_reached("there", STEP_S)
         os.killpg(child.pid, signal.SIGINT)
+        said = child.stderr.read()
         assert child.wait(10) == 130, child.returncode
         wait_until(lambda: not group(child.pid), "processes are left")
+        return said
     finally:
         child.kill()
         child.wait()

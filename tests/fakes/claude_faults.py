@@ -294,7 +294,8 @@ class Faults:
             items.append(tool_use(
                 "run_python", fragments=["", '{"code": "print(1)\\n'],
                 stop="unclosed" not in kind))
-        sent.answer = True
+            sent.whole, sent.is_void = False, True
+        sent.answer = kind == "max_tokens"
         return items, "max_tokens"
 
     def _end_window(self, sent, _):

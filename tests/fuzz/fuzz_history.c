@@ -271,7 +271,7 @@ step(struct model *m, struct program *p)
         AUTO_FREE char *text = take_text(p, &len);
 
         if (what % 6 == 0) {
-            m->mark = claude_history_mark(m->h);
+            m->mark = claude_history_rewind_point(m->h);
         }
         (void)!claude_history_add_user(m->h, text, len, NULL);
         break;

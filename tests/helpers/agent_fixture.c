@@ -29,6 +29,7 @@
 #include "claude/transport.h"
 #include "model/event.h"
 #include "model/output.h"
+#include "model/price.h"
 #include "model/sink.h"
 #include "sandbox/sandbox.h"
 
@@ -449,8 +450,13 @@ log_event(struct fixture *f, const struct event *ev)
     }
     if (ev->err != NULL)
         sbuf_addf(&f->log, " (%s)", ev->err->msg);
-    if (ev->kind == EVENT_DONE && ev->hint != NULL)
-        sbuf_addf(&f->log, " {%s}", ev->hint);
+    if (ev->outcome == EVENT_LIMIT)
+        sbuf_addf(&f->log, " {%s %s %lld, kept %d-%d}",
+                  ev->limit != NULL ? ev->limit : "-", event_way_name(ev->way),
+                  (long long)(ev->way_nanousd / (PRICE_DOLLAR / 100)),
+                  ev->first_kept_cell, ev->last_kept_cell);
+    if (ev->is_void)
+        sbuf_add_str(&f->log, " void");
     if (ev->cost_nanousd > 0)
         sbuf_addf(&f->log, " $%lld%s", (long long)ev->cost_nanousd,
                   ev->cost_at_least ? "+" : "");

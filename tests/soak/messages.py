@@ -8,7 +8,8 @@ import re
 # (pattern of the line, and what can be done)
 KNOWN = [(re.compile(pattern), remedy) for pattern, remedy in [
     # The service.
-    (r"the reply broke off; what is above is void", "wait: it is asked again"),
+    (r"the reply broke off and is asked for again; what was shown of it is "
+     r"void", "wait: it is asked again"),
     (r"the service is overloaded", "ask again later"),
     (r"the service limits how often it is asked", "ask again later"),
     (r"the service has an internal problem", "ask again"),
@@ -31,6 +32,12 @@ KNOWN = [(re.compile(pattern), remedy) for pattern, remedy in [
     (r"the model declined to answer", "ask in other words"),
     (r"the model ended without an answer", "ask again"),
     (r"the answer was cut at model\.max_tokens", "ask to continue"),
+    (r"the reply was cut at [\d,]+ tokens, .*; what was shown of it is void, "
+     r"and it is asked for again with up to [\d,]+", "wait: it is asked again"),
+    (r"stopped: the reply was cut at [\d,]+ tokens, .*: model\.max_tokens",
+     "ask for smaller steps"),
+    (r"the reply ended with \w+, so its (call was|\d+ calls were) not run",
+     "ask for it again"),
     (r"the conversation has filled the model's context",
      "begin a new session"),
     (r"a call of the model could not be run; it is told",

@@ -504,26 +504,8 @@ test_max_tokens(void **state)
     x_end(f, "max_tokens");
     expect_ok(f, "q");
     expect_logged(f, "notice the answer was cut at model.max_tokens");
-
-    clear_exchanges(f);
-    x_begin(f);
-    x_text(f, "So.");
-    x_open_tool(f, "t1", "run_python", "{\"code\":\"print");
-    x_end(f, "max_tokens");
-    ask(f, "q2");
-    assert_string_equal(f->ran.data, "");
-    expect_logged(f, "notice the answer was cut at model.max_tokens");
     expect_next_is_fine(f);
-    expect_not_sent(f, "tool_use");
-
-    clear_exchanges(f);
-    x_begin(f);
-    x_python(f, "t1", "print 1");
-    x_end(f, "max_tokens");
-    assert_int_equal(ask(f, "q3"), EVENT_FAILED);
-    assert_string_equal(f->ran.data, "");
-    expect_next_is_fine(f);
-    expect_not_sent(f, "q3");
+    expect_sent(f, "A long story");
     fixture_end(f);
 }
 

@@ -156,8 +156,7 @@ test_budget_stops_before_a_call(void **state)
     assert_int_equal(f->err.code, ERR_LIMIT);
     assert_string_equal(f->err.msg, "stopped before call 3: $0.36 spent, it "
                                     "could cost $0.17, limit $0.50");
-    expect_logged(f, " {:budget 1.00, :retry}");
-    expect_logged(f, "no answer yet; cells 1-2 and their variables are kept");
+    expect_logged(f, " {model.budget_usd budget 100, kept 1-2}");
     assert_true(agent_session_spent(f->agent)->nanousd < 50 * CENT);
 
     /* It goes on where it stood: nothing is asked or run again. */
@@ -226,7 +225,7 @@ test_budget_that_allows_nothing(void **state)
     assert_int_equal(f->err.code, ERR_LIMIT);
     expect_logged(f, "(stopped before call 1: $0.000 spent, it could cost ");
     expect_logged(f, ", limit $0.010)");
-    expect_logged(f, " no answer yet\n");
+    expect_logged(f, " {model.budget_usd budget 10, kept 0-0}\n");
     /* The question is kept. */
     assert_int_equal(agent_set_budget(f->agent, 0, &err), 0);
     x_answer(f, "Now.");
@@ -251,7 +250,7 @@ test_budget_of_one_question(void **state)
         assert_int_equal(i == 0 ? ask(f, "q") : retry(f), EVENT_LIMIT);
         assert_int_equal(f->n_requests, 1);
         expect_logged(f, "stopped before call 2: $0.43 spent");
-        expect_logged(f, " {:retry}");
+        expect_logged(f, " {limits.turn_usd retry 0, kept ");
     }
     expect_nothing_ran_twice(f);
     fixture_end(f);
@@ -363,7 +362,7 @@ test_time_of_a_turn(void **state)
         assert_int_equal(f->err.code, ERR_LIMIT);
         assert_in_range(f->took_ms, 45, 2000);
         expect_logged(f, "stopped after 0.1 s without an answer: "
-                         "limits.turn_seconds) {:retry}");
+                         "limits.turn_seconds) {limits.turn_seconds retry ");
         f->config.turn_ms = 0;
         clear_exchanges(f);
         x_answer(f, "Whole.");
@@ -410,7 +409,7 @@ test_same_call_with_the_same_outcome(void **state)
         assert_int_equal(f->n_requests, 3);
         assert_int_equal(f->err.code, ERR_LIMIT);
         expect_logged(f, "stopped: the model made the same call with the same "
-                         "outcome for the third time");
+                         "outcome for the third time) {- rephrase 0, ");
         /* Told once, behind the second. */
         assert_int_equal(count(f->last.data, "This call and its outcome are "
                                              "the same as before"),
@@ -570,7 +569,7 @@ test_retry_after_the_limit_of_rounds(void **state)
     x_python(f, "t2", "print 2");
     x_end(f, "tool_use");
     assert_int_equal(ask(f, "q"), EVENT_LIMIT);
-    expect_logged(f, "no answer yet; cell 1 and its variables are kept");
+    expect_logged(f, " {limits.rounds retry 0, kept 1-1}");
     x_answer(f, "Now.");
     assert_int_equal(retry(f), EVENT_OK);
     expect_sent(f, "Not executed: the limit of rounds");

@@ -169,7 +169,7 @@ test_rewind_takes_back_questions_only(void **state)
 {
     struct claude_history *h = claude_history_new();
     struct claude_tool_result result = {.tool_use_id = "t1"};
-    size_t mark = claude_history_mark(h);
+    size_t mark = claude_history_rewind_point(h);
     size_t len;
 
     (void)state;
@@ -179,7 +179,7 @@ test_rewind_takes_back_questions_only(void **state)
     assert_false(claude_history_ends_with_user(h));
 
     assert_int_equal(claude_history_add_user(h, "q", 1, NULL), 0);
-    mark = claude_history_mark(h);
+    mark = claude_history_rewind_point(h);
     assert_int_equal(claude_history_add_user(h, "r", 1, NULL), 0);
     assert_int_equal(claude_history_add_user(h, "s", 1, NULL), 0);
     claude_history_rewind(h, mark);
@@ -321,7 +321,7 @@ test_any_sequence_leaves_a_valid_history(void **state)
             int rc = 0;
 
             if (what == 0) {
-                mark = claude_history_mark(h);
+                mark = claude_history_rewind_point(h);
             } else if (what == 1) {
                 claude_history_rewind(h, mark);
             } else if (what == 2) {

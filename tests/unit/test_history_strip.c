@@ -104,7 +104,7 @@ test_strip_takes_all_thinking(void **state)
     claude_history_replace(h, copy);
     expect(h, bare);
     assert_true(claude_history_may_be_sent(h));
-    assert_int_equal(claude_history_mark(h), 7);
+    assert_int_equal(claude_history_rewind_point(h), 7);
     claude_history_rewind(h, 6);
     assert_false(claude_history_ends_with_user(h));
     claude_history_free(h);

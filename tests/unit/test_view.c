@@ -447,51 +447,6 @@ test_cost_of_a_turn(void **state)
     }
 }
 
-/* A limit is no error: what is kept is said, and how to go on, or the setting
-   where nothing can be typed. */
-static void
-test_turn_that_reached_a_limit(void **state)
-{
-    static const char kept[] = "no answer yet; cells 1-7 and their variables "
-                               "are kept";
-
-    (void)state;
-    for (int i = 0; i < 3; i++) {
-        struct fixture *f = NULL;
-        struct error err = {0};
-
-        no_commands = i == 1;
-        f = begin(DUMB, WIDE, i < 2);
-        no_commands = false;
-        error_fill(&err, ERR_LIMIT,
-                   "stopped before call 9: $0.46 spent, it could cost $0.09, "
-                   "limit $0.50");
-        put(f, (struct event){.kind = EVENT_DONE,
-                              .scope = EVENT_SCOPE_TURN,
-                              .outcome = EVENT_LIMIT,
-                              .n_cells = 7,
-                              .text = kept,
-                              .len = strlen(kept),
-                              .limit = "model.budget_usd",
-                              .hint = ":budget 1.00, :retry",
-                              .err = &err});
-        finish(f);
-        assert_non_null(strstr(f->text[0].data,
-                               "warning: stopped before call 9: $0.46 spent, "
-                               "it could cost $0.09, limit $0.50\n"));
-        assert_non_null(strstr(
-            f->text[0].data,
-            i == 0 ? DOT " no answer yet " DOT " cells 1\xE2\x80\x93"
-                         "7 and their variables are kept " DOT
-                         " :budget 1.00, :retry\n"
-            : i == 1 ? " are kept " DOT " model.budget_usd\n"
-                     : "- no answer yet - cells 1-7 and their variables are "
-                       "kept - :budget 1.00, :retry\n"));
-        assert_null(strstr(f->text[0].data, "error"));
-        end(f);
-    }
-}
-
 /* What remains of a screen once its sequences are taken away. */
 static void
 remove_sequences(const char *text, struct sbuf *sb)
@@ -1137,7 +1092,6 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cost_of_a_turn),
-        cmocka_unit_test(test_turn_that_reached_a_limit),
         cmocka_unit_test(test_turn_on_a_terminal),
         cmocka_unit_test(test_turn_as_plain_text),
         cmocka_unit_test(test_turn_as_plain_text_on_one_channel),
