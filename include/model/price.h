@@ -63,10 +63,14 @@ int64_t price_worst_output(const struct price *p, int64_t prompt_tokens,
 int64_t price_affords(const struct price *p, int64_t prompt_tokens,
                       int64_t nanousd);
 
-/* Adds "$0.010": rounded to so many decimals (0 to 9), up if it says so. */
+/* Adds "$0.010": rounded to so many decimals (0 to 9), up if it says so. An
+   amount that would become zero has as many more as its first digit needs. */
 enum price_rounding { PRICE_NEAREST, PRICE_UP };
 void price_add_dollars(struct sbuf *sb, int64_t nanousd, int decimals,
                        enum price_rounding rounding);
+
+/* All of an amount that somebody set, with two decimals or more. */
+void price_add_exact(struct sbuf *sb, int64_t nanousd);
 
 /* As the closing line of a turn has it: three decimals below ten dollars, two
    above; what is less than the last of them is "under $0.001". */

@@ -68,11 +68,15 @@ struct sandbox_outcome {
     const char *reason; /* sentences of ours (at most 4 KiB) when it was ended
                            or died */
     bool variables_lost;
+    bool still_stopping; /* answered before it has ended: sandbox_leave */
     int64_t output_dropped_bytes; /* behind the limit of output */
 };
 
 /* For sandbox_run_cell all but on_done may be NULL; a back end is given all. */
 struct sandbox_cell_handlers {
+    /* The interpreter has taken it: its code runs from now on. */
+    void (*on_begin)(void *ctx);
+
     /* Bytes that the cell wrote; borrowed. Not UTF-8, not safe. */
     void (*on_bytes)(void *ctx, enum event_stream stream, const char *data,
                      size_t len);
@@ -243,6 +247,30 @@ struct sandbox_op *sandbox_get(struct sandbox *sb, const char *name, int fd,
 /* A waiting operation ends with ERR_CANCELLED; a running cell is interrupted
    and ends as it ends. */
 void sandbox_cancel(struct sandbox_op *op);
+
+/*
+ * The same for somebody who does not wait: a running cell that has not ended
+ * after SANDBOX_LEAVE_MS is answered as EVENT_INTERRUPTED with still_stopping
+ * (SANDBOX_DONE; SANDBOX_RESTARTED when its interpreter is lost by then). What
+ * it prints and shows later is dropped, and operations wait until it has really
+ * ended: sandbox_on_late_end.
+ */
+#define SANDBOX_LEAVE_MS 120
+void sandbox_leave(struct sandbox_op *op);
+
+/* Told when a cell has ended that was still stopping. cell: its number, or 0.
+   loss: what went with it, in sentences of ours, borrowed; NULL: nothing. */
+void sandbox_on_late_end(struct sandbox *sb,
+                         void (*fn)(void *ctx, int cell, const char *loss),
+                         void *ctx);
+
+/* Such a loss, once, unless the outcome of a cell has said it since; NULL:
+   none. Owned by the caller. What is not taken is said with the next cell. */
+char *sandbox_take_late_loss(struct sandbox *sb);
+
+/* The number of the last cell whose interpreter is gone, and what cells up to
+   it had with it; 0: none. */
+int sandbox_lost_cell(const struct sandbox *sb);
 
 /*
  * Notes a loaded file, so that a new interpreter gets it again: name must have

@@ -107,6 +107,12 @@ agent_stop_calls(struct agent *a, enum event_outcome outcome, const char *why,
  */
 
 static void
+on_cell_begin(void *ctx)
+{
+    agent_emit_status(ctx, "running");
+}
+
+static void
 on_cell_bytes(void *ctx, enum event_stream stream, const char *data, size_t len)
 {
     struct agent *a = ctx;
@@ -199,7 +205,7 @@ agent_cell_over(struct agent *a)
     int n = 0;
 
     emit_cell_over(a);
-    if (a->outcome.variables_lost)
+    if (a->outcome.variables_lost || a->outcome.still_stopping)
         a->first_kept_cell = a->cell + 1;
     if (a->stop == AGENT_STOP_TIME)
         context_add_note(&a->context, "the time for one question is over");
@@ -247,22 +253,47 @@ on_cell_done(void *ctx, enum sandbox_end end,
         return;
     }
     agent_keep_outcome(a, outcome);
-    agent_collect_files(a);
+    if (!outcome->still_stopping) {
+        agent_collect_files(a);
+        return;
+    }
+    /* What it still writes is found after the next cell: as new, not as what
+       was there before that. */
+    a->seen_known = true;
+    agent_send_charts(a);
+}
+
+/* What goes on until the cell begins. */
+static const char *
+waiting_for(const struct sandbox *sb)
+{
+    switch (sandbox_state(sb)) {
+    case SANDBOX_BUSY:
+        /* With a cell that was stopped and has not ended, or with loading
+           files again. */
+        return "waiting for the sandbox";
+    case SANDBOX_NEW:
+    case SANDBOX_OPENING:
+    case SANDBOX_FAILED:
+        return "starting the sandbox";
+    case SANDBOX_IDLE:
+        break;
+    }
+    return "running";
 }
 
 static void
 start_cell(struct agent *a)
 {
     static const struct sandbox_cell_handlers on = {
+        .on_begin = on_cell_begin,
         .on_bytes = on_cell_bytes,
         .on_output = on_cell_output,
         .on_note = on_cell_note,
         .on_done = on_cell_done,
     };
 
-    agent_emit_status(a, sandbox_state(a->config.sandbox) == SANDBOX_OPENING
-                             ? "starting the sandbox"
-                             : "running");
+    agent_emit_status(a, waiting_for(a->config.sandbox));
     /* The files were listed meanwhile. */
     if (a->stop != AGENT_GO_ON) {
         agent_end_stopped(a);

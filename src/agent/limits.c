@@ -50,7 +50,7 @@ agent_begin_stop(struct agent *a, enum agent_stop stop)
     if (a->request != NULL)
         claude_cancel(a->request);
     else if (a->op != NULL)
-        sandbox_cancel(a->op);
+        sandbox_leave(a->op);
     else
         (void)agent_stop_charts(a);
 }

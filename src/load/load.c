@@ -584,5 +584,5 @@ load_cancel(struct load *load)
 {
     load->cancelled = true;
     if (load->op != NULL)
-        sandbox_cancel(load->op);
+        sandbox_leave(load->op);
 }

@@ -216,10 +216,26 @@ price_add_dollars(struct sbuf *sb, int64_t nanousd, int decimals,
         units += value % unit > 0;
     else
         units += unit > 1 && value % unit >= unit / 2;
+    /* What is there is never shown as nothing. */
+    if (units == 0 && value > 0) {
+        price_add_dollars(sb, nanousd, decimals + 1, rounding);
+        return;
+    }
     sbuf_add_char(sb, '$');
     str_add_grouped(sb, (int64_t)(units / one));
     if (decimals > 0)
         sbuf_addf(sb, ".%0*" PRIu64, decimals, units % one);
+}
+
+void
+price_add_exact(struct sbuf *sb, int64_t nanousd)
+{
+    int64_t unit = PRICE_DOLLAR / 100;
+    int decimals = 2;
+
+    for (; unit > 1 && nanousd % unit != 0; unit /= 10)
+        decimals++;
+    price_add_dollars(sb, nanousd, decimals, PRICE_NEAREST);
 }
 
 void

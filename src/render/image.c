@@ -66,10 +66,12 @@ struct reason {
     const char *text;
 };
 
+#define TOO_LARGE "too-large"
+
 /* What the program may say of a picture. */
 static const struct reason reasons[] = {
     {"not-png", ERR_DATA, "the picture is no PNG"},
-    {"too-large", ERR_TOO_LARGE, "the picture is larger than 8 megapixels"},
+    {TOO_LARGE, ERR_TOO_LARGE, "the picture is too large to be drawn"},
     {"damaged", ERR_DATA, "the picture is damaged"},
     {"memory", ERR_TOO_LARGE, "the picture needs too much memory"},
     {"internal", ERR_PROTOCOL, "the picture program gave up"},
@@ -93,9 +95,37 @@ read_number(const char **s, char end, unsigned *out)
     return true;
 }
 
-static int
-report_reason(const char *word, struct error *err)
+/* Names the limit that the picture passes, by the size in its header. */
+static bool
+fill_too_large(const struct image *im, struct error *err)
 {
+    int width = 0;
+    int height = 0;
+    bool has_size = output_png_size(im->png, im->png_len, &width, &height);
+    int longer = width > height ? width : height;
+
+    if (!has_size)
+        return false;
+    if (longer > SIXEL_CHECK_MAX_SIDE_PX)
+        error_fill(err, ERR_TOO_LARGE,
+                   "the picture of %d x %d pixels is too large: at most %d "
+                   "pixels a side",
+                   width, height, SIXEL_CHECK_MAX_SIDE_PX);
+    else if ((uint64_t)width * (uint64_t)height > OUTPUT_MAX_PIXELS)
+        error_fill(err, ERR_TOO_LARGE,
+                   "the picture of %d x %d pixels is too large: at most %u "
+                   "pixels in all",
+                   width, height, OUTPUT_MAX_PIXELS);
+    else
+        return false;
+    return true;
+}
+
+static int
+report_reason(const struct image *im, const char *word, struct error *err)
+{
+    if (str_eq(word, TOO_LARGE) && fill_too_large(im, err))
+        return -1;
     for (size_t i = 0; i < LEN(reasons); i++) {
         if (str_eq(reasons[i].word, word))
             return err_set(err, reasons[i].code, "%s", reasons[i].text);
@@ -123,7 +153,7 @@ read_header(const struct image *im, const char *line,
         return report_header(err);
     s += strlen(FORM);
     if (str_starts(s, "error "))
-        return report_reason(s + strlen("error "), err);
+        return report_reason(im, s + strlen("error "), err);
     if (!str_starts(s, "sixel "))
         return report_header(err);
     s += strlen("sixel ");
@@ -154,7 +184,7 @@ read_scale_header(const struct image *im, const char *line, bool *same,
     int longer = 0;
 
     if (str_starts(line, FORM "error "))
-        return report_reason(line + strlen(FORM "error "), err);
+        return report_reason(im, line + strlen(FORM "error "), err);
     *same = str_starts(line, FORM "same ");
     if (!*same && !str_starts(line, FORM "png "))
         return report_header(err);

@@ -413,6 +413,7 @@ handle_begin(struct local *l)
         l->cell.timeout =
             loop_add_timer(l->loop, l->cell.timeout_ms, handle_timeout, l);
     }
+    l->cell.on.on_begin(l->cell.ctx);
 }
 
 static void
@@ -498,7 +499,7 @@ note(struct local *l, const char *kind, const char *text)
 static void
 handle_show(struct local *l, const struct cJSON *event, bool is_result)
 {
-    const char *refused = NULL;
+    AUTO_FREE char *refused = NULL;
     struct error err = {0};
     struct output *out = mime_bundle_parse(
         json_get(event, "data"), json_get(event, "meta"), &refused, &err);

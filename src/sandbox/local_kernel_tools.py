@@ -284,12 +284,14 @@ def keep(cell, index, obj):
 def save_table(cell, index, path):
     """Writes the whole table shown as output index of cell to path, as CSV."""
     holder = S.kept.get((cell, index), (None,))[0]
+    why = "many or large ones were shown since"
     if type_name(holder) in ("ref", "ReferenceType"):
         holder = holder()
+        why = "it is too large to be copied, and its variable is gone"
     if holder is None:
         # Outputs are counted from 1 where people see them.
-        raise LookupError("the table of cell %s.%s is not kept any more"
-                          % (cell, index + 1))
+        raise LookupError("the table of cell %s.%s is not kept any more: %s; "
+                          "ask for it again" % (cell, index + 1, why))
     pd = modules.get("pandas")
     if isinstance(holder, getattr(pd, "Series", ())):
         name = "value" if holder.name is None else holder.name

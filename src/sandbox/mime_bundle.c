@@ -5,6 +5,7 @@
 
 #include "sandbox/mime_bundle_internal.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -261,7 +262,7 @@ mime_bundle_table(const struct cJSON *json, struct error *err)
 }
 
 static void
-take_png(struct output *out, const struct cJSON *data, const char **refused)
+take_png(struct output *out, const struct cJSON *data, char **refused)
 {
     const char *text = json_string(data, TYPE_PNG);
     AUTO_FREE unsigned char *png = NULL;
@@ -274,11 +275,16 @@ take_png(struct output *out, const struct cJSON *data, const char **refused)
     png =
         mime_bundle_base64(text, strlen(text), MIME_BUNDLE_MAX_PNG_BYTES, &len);
     if (png == NULL || !output_png_size(png, len, &width, &height)) {
-        *refused = "a picture that is no PNG of at most 8 MiB was left out";
+        free(*refused);
+        *refused =
+            xstrdup("a picture that is no PNG of at most 8 MiB was left out");
         return;
     }
     if ((uint64_t)width * (uint64_t)height > OUTPUT_MAX_PIXELS) {
-        *refused = "a picture of more than 8 megapixels was left out";
+        free(*refused);
+        *refused = xasprintf("a picture of %d x %d pixels was left out: at "
+                             "most %u pixels in all",
+                             width, height, OUTPUT_MAX_PIXELS);
         return;
     }
     out->png = take_ptr(&png);
@@ -289,11 +295,11 @@ take_png(struct output *out, const struct cJSON *data, const char **refused)
 
 struct output *
 mime_bundle_parse(const struct cJSON *data, const struct cJSON *meta,
-                  const char **refused, struct error *err)
+                  char **refused, struct error *err)
 {
     struct output *out = xcalloc(1, sizeof(*out));
     const struct cJSON *table = json_get(data, TYPE_TABLE);
-    const char *why = NULL;
+    AUTO_FREE char *why = NULL;
     struct error table_err = {0};
 
     out->text =
@@ -302,18 +308,18 @@ mime_bundle_parse(const struct cJSON *data, const struct cJSON *meta,
     if (table != NULL) {
         out->table = mime_bundle_table(table, &table_err);
         if (out->table == NULL)
-            why = "a table that contradicts itself was left out";
+            why = xstrdup("a table that contradicts itself was left out");
     }
     take_png(out, data, &why);
     out->title = copy_text(json_string(meta, "title"), MAX_LABEL_BYTES);
     out->what = copy_text(json_string(meta, "what"), MAX_LABEL_BYTES);
-    if (refused != NULL)
-        *refused = why;
     if (out->text == NULL && out->table == NULL && out->png == NULL) {
         output_free(out);
+        out = NULL;
         error_fill(err, ERR_PROTOCOL, "bundle: %s",
                    why != NULL ? why : "nothing in it is known");
-        return NULL;
     }
+    if (refused != NULL)
+        *refused = take_ptr(&why);
     return out;
 }

@@ -28,13 +28,13 @@ struct table;
 /*
  * data: the bundle; meta: an object with width, height, title, what, or NULL.
  * Returns an output with at least a text, a table or a picture; the caller owns
- * it. *refused, if not NULL, becomes a sentence of ours (static) about a part
- * that was left out, or NULL. Errors: ERR_PROTOCOL when nothing is left.
+ * it. *refused, if not NULL, becomes a sentence of ours about a part that was
+ * left out, owned by the caller, or NULL. Errors: ERR_PROTOCOL when nothing is
+ * left.
  */
 WARN_UNUSED struct output *mime_bundle_parse(const struct cJSON *data,
                                              const struct cJSON *meta,
-                                             const char **refused,
-                                             struct error *err);
+                                             char **refused, struct error *err);
 
 /* A table of the kernel's form, or NULL. The caller owns it.
    Errors: ERR_PROTOCOL, naming the field. */

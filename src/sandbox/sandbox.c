@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/loop.h"
@@ -23,6 +24,7 @@ free_op(struct sandbox_op *op)
 {
     if (op == NULL)
         return;
+    loop_timer_remove(op->patience);
     free_const(op->put.path);
     free_const(op->put.name);
     free_const(op->cell.code);
@@ -47,15 +49,14 @@ destroy(struct sandbox *sb)
     free(sb);
 }
 
-static void
-enter(struct sandbox *sb)
+void
+sandbox_enter(struct sandbox *sb)
 {
     sb->depth++;
 }
 
-/* False when sb is gone now. */
-static bool
-leave(struct sandbox *sb)
+bool
+sandbox_exit(struct sandbox *sb)
 {
     sb->depth--;
     if (!sb->dead)
@@ -125,7 +126,7 @@ sandbox_end_op(struct sandbox_op *op, enum sandbox_end end,
 {
     struct sandbox *sb = op->sb;
 
-    enter(sb);
+    sandbox_enter(sb);
     switch (op->kind) {
     case SANDBOX_OP_CELL:
         op->on.on_done(op->ctx, end, outcome, err);
@@ -139,7 +140,7 @@ sandbox_end_op(struct sandbox_op *op, enum sandbox_end end,
         break;
     }
     free_op(op);
-    return leave(sb);
+    return sandbox_exit(sb);
 }
 
 /* The running one, which has ended: the next may begin. */
@@ -183,10 +184,10 @@ tell_progress(void *ctx, const char *what)
 {
     struct sandbox *sb = ctx;
 
-    enter(sb);
+    sandbox_enter(sb);
     if (sb->on_progress != NULL)
         sb->on_progress(sb->on_progress_ctx, what);
-    leave(sb);
+    sandbox_exit(sb);
 }
 
 /* Everything that waited for it ends as well. */
@@ -198,7 +199,7 @@ fail_waiting(struct sandbox *sb)
 
     sb->first = NULL;
     sb->last = &sb->first;
-    enter(sb);
+    sandbox_enter(sb);
     while (op != NULL) {
         struct sandbox_op *next = op->next;
 
@@ -208,7 +209,7 @@ fail_waiting(struct sandbox *sb)
             sandbox_end_op(op, SANDBOX_ERROR, NULL, &why);
         op = next;
     }
-    return leave(sb);
+    return sandbox_exit(sb);
 }
 
 static void
@@ -217,7 +218,7 @@ handle_open(void *ctx, enum sandbox_end end, const struct error *err)
     struct sandbox *sb = ctx;
     bool ok = end == SANDBOX_DONE;
 
-    enter(sb);
+    sandbox_enter(sb);
     sb->state = ok ? SANDBOX_IDLE : SANDBOX_FAILED;
     sb->wanted = ok;
     sb->why = err != NULL ? *err : (struct error){0};
@@ -228,7 +229,7 @@ handle_open(void *ctx, enum sandbox_end end, const struct error *err)
         fail_waiting(sb);
     if (!sb->dead)
         sandbox_schedule(sb);
-    leave(sb);
+    sandbox_exit(sb);
 }
 
 /* --- running --- */
@@ -249,10 +250,10 @@ handle_list(void *ctx, const struct sandbox_list *list, const struct error *err)
     struct sandbox *sb = op->sb;
 
     finish_first(sb);
-    enter(sb);
+    sandbox_enter(sb);
     op->list_done(op->ctx, list, err);
     free_op(op);
-    leave(sb);
+    sandbox_exit(sb);
 }
 
 static void
@@ -271,6 +272,15 @@ handle_bytes(void *ctx, enum event_stream stream, const char *data, size_t len)
 
     if (op->on.on_bytes != NULL)
         op->on.on_bytes(op->ctx, stream, data, len);
+}
+
+static void
+handle_begin(void *ctx)
+{
+    struct sandbox_op *op = ctx;
+
+    if (op->on.on_begin != NULL)
+        op->on.on_begin(op->ctx);
 }
 
 static void
@@ -302,6 +312,7 @@ end_after_idle_loss(struct sandbox *sb, struct sandbox_op *op,
 
     if (outcome->reason != NULL)
         both = xasprintf("%s %s", loss, outcome->reason);
+    sb->loss_is_late = false;
     told.variables_lost = true;
     told.reason = both != NULL ? both : loss;
     sandbox_end_op(op, SANDBOX_RESTARTED, &told, NULL);
@@ -315,8 +326,11 @@ handle_cell_done(void *ctx, enum sandbox_end end,
     struct sandbox *sb = op->sb;
 
     finish_first(sb);
+    if (end == SANDBOX_RESTARTED || end == SANDBOX_LOST)
+        sb->lost_cell = sb->last_cell;
     if (end == SANDBOX_RESTARTED) {
         free(take_ptr(&sb->idle_loss));
+        sb->loss_is_late = false;
         sandbox_restore_begin(sb, op, outcome);
         return;
     }
@@ -325,13 +339,15 @@ handle_cell_done(void *ctx, enum sandbox_end end,
         sb->wanted = sb->first != NULL;
         sb->restore_needed = true;
     }
-    if (end == SANDBOX_DONE && sb->idle_loss != NULL && !op->cell.silent)
+    if (end == SANDBOX_DONE && sb->idle_loss != NULL && !op->cell.silent &&
+        !op->is_late)
         end_after_idle_loss(sb, op, outcome);
     else
         sandbox_end_op(op, end, outcome, err);
 }
 
 static const struct sandbox_cell_handlers cell_handlers = {
+    .on_begin = handle_begin,
     .on_bytes = handle_bytes,
     .on_output = handle_output,
     .on_note = handle_note,
@@ -344,6 +360,7 @@ run_op(struct sandbox *sb, struct sandbox_op *op)
     const struct sandbox_ops *ops = sb->backend->ops;
 
     op->running = true;
+    op->started_ms = clock_now_ms();
     if (sb->state == SANDBOX_IDLE)
         sb->state = SANDBOX_BUSY;
     switch (op->kind) {
@@ -351,6 +368,8 @@ run_op(struct sandbox *sb, struct sandbox_op *op)
         ops->put(sb->backend, &op->put, handle_put_progress, handle_done, op);
         break;
     case SANDBOX_OP_CELL:
+        if (op->cell.number > 0)
+            sb->last_cell = op->cell.number;
         ops->run_cell(sb->backend, &op->cell, &cell_handlers, op);
         break;
     case SANDBOX_OP_LIST:
@@ -404,7 +423,7 @@ handle_pump(void *ctx)
     struct sandbox *sb = ctx;
 
     sb->pump = NULL;
-    enter(sb);
+    sandbox_enter(sb);
     if (end_cancelled(sb) && !sb->dead) {
         /* A loss in the middle of it ends it, too. */
         if (sb->restoring && sb->state != SANDBOX_BUSY)
@@ -412,7 +431,7 @@ handle_pump(void *ctx)
         if (!sb->dead)
             advance(sb);
     }
-    leave(sb);
+    sandbox_exit(sb);
 }
 
 void
@@ -432,6 +451,8 @@ handle_lost(void *ctx, const struct error *err)
     sb->idle_loss = xasprintf("Before this cell, %s: variables and imports of "
                               "earlier cells were gone.",
                               err->msg);
+    sb->loss_is_late = false;
+    sb->lost_cell = sb->last_cell;
     sb->restore_needed = true;
     sb->state = SANDBOX_NEW;
     sb->wanted = sb->first != NULL;
@@ -477,6 +498,12 @@ enum sandbox_state
 sandbox_state(const struct sandbox *sb)
 {
     return sb->state;
+}
+
+int
+sandbox_lost_cell(const struct sandbox *sb)
+{
+    return sb->lost_cell;
 }
 
 const struct error *

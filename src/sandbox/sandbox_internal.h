@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * struct sandbox, in two parts: sandbox.c queues and runs operations;
- * sandbox_restore.c brings back what a lost interpreter had.
+ * struct sandbox, in three parts: sandbox.c queues and runs operations;
+ * sandbox_restore.c brings back what a lost interpreter had; sandbox_late.c
+ * answers for cells that do not stop when asked.
  */
 #ifndef SANDBOX_SANDBOX_INTERNAL_H
 #define SANDBOX_SANDBOX_INTERNAL_H
@@ -15,6 +16,7 @@
 #include "sandbox/sandbox.h"
 
 struct loop_task;
+struct loop_timer;
 
 enum sandbox_op_kind {
     SANDBOX_OP_PUT,
@@ -29,6 +31,9 @@ struct sandbox_op {
     enum sandbox_op_kind kind;
     bool running;
     bool cancelled;
+    bool is_late; /* its caller was answered before it had ended */
+    int64_t started_ms;
+    struct loop_timer *patience; /* until then its caller waits */
 
     struct sandbox_put put;   /* strings owned */
     struct sandbox_cell cell; /* strings owned */
@@ -77,7 +82,10 @@ struct sandbox {
     int restore_fd;
     struct sandbox_op *restored_op; /* owned; told when it is done */
     struct sandbox_kept kept;
-    char *idle_loss; /* owned; the next cell is told */
+    char *idle_loss;   /* owned; the next cell is told */
+    bool loss_is_late; /* it is that of a cell that ended late */
+    int last_cell;     /* the number of the last one that was run */
+    int lost_cell;     /* the last one whose interpreter is gone */
     struct sandbox_names loaded_again;
     struct sandbox_names not_loaded;
 
@@ -88,6 +96,8 @@ struct sandbox {
     void *on_open_ctx;
     void (*on_progress)(void *ctx, const char *what);
     void *on_progress_ctx;
+    void (*on_late)(void *ctx, int cell, const char *loss);
+    void *on_late_ctx;
 
     int depth; /* of callbacks */
     bool dead; /* freed within one */
@@ -96,6 +106,10 @@ struct sandbox {
 /* Goes on from the loop, since a back end is not called within its own
    callbacks. */
 void sandbox_schedule(struct sandbox *sb);
+
+/* Around what may free sb; false when it is gone now. */
+void sandbox_enter(struct sandbox *sb);
+bool sandbox_exit(struct sandbox *sb);
 
 /* Tells the caller and frees op. False when the caller freed sb. */
 bool sandbox_end_op(struct sandbox_op *op, enum sandbox_end end,

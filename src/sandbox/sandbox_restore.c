@@ -192,6 +192,12 @@ sandbox_restore_end(struct sandbox *sb)
 }
 
 static void
+ignore_begin(void *ctx)
+{
+    (void)ctx;
+}
+
+static void
 ignore_bytes(void *ctx, enum event_stream stream, const char *data, size_t len)
 {
     (void)ctx;
@@ -275,6 +281,7 @@ void
 sandbox_restore_step(struct sandbox *sb)
 {
     static const struct sandbox_cell_handlers quiet = {
+        .on_begin = ignore_begin,
         .on_bytes = ignore_bytes,
         .on_output = ignore_output,
         .on_note = ignore_note,

@@ -24,6 +24,7 @@
 #include "term/out.h"
 #include "ui/app_internal.h"
 #include "ui/command.h"
+#include "ui/fetch_table_internal.h"
 #include "ui/view.h"
 
 #define PROBE_MS 300
@@ -188,12 +189,45 @@ explain_key(struct app *app)
     finish(app, &err, false);
 }
 
+/* Within a turn, the next cell of it tells the model. */
+static void
+tell_model_of_loss(struct app *app)
+{
+    AUTO_FREE char *loss = NULL;
+    AUTO_FREE char *text = NULL;
+
+    if (app->agent == NULL || agent_is_busy(app->agent))
+        return;
+    loss = sandbox_take_late_loss(app->config.sandbox);
+    if (loss == NULL)
+        return;
+    text = xasprintf("[%s]", loss);
+    agent_tell(app->agent, text);
+}
+
+/* A cell has ended that was stopped a while ago. */
+static void
+on_late_end(void *ctx, int cell, const char *loss)
+{
+    struct app *app = ctx;
+
+    if (loss != NULL)
+        view_warning(app->config.view, "%s", loss);
+    else if (cell > 0)
+        view_note(app->config.view, "cell %d has ended; variables are kept",
+                  cell);
+    if (!app_is_busy(app))
+        view_gap(app->config.view);
+    tell_model_of_loss(app);
+}
+
 void
 app_turn_done(void *ctx, enum event_outcome outcome, const struct error *err)
 {
     struct app *app = ctx;
     struct error why = {0};
 
+    tell_model_of_loss(app);
     /* The view has shown the error already, with the end of the turn. */
     if (err != NULL)
         why = *err;
@@ -316,6 +350,7 @@ app_new(const struct app_config *config)
     app->save.file.fd = -1;
     app->full.fd = -1;
     sandbox_on_progress(config->sandbox, on_progress, app);
+    sandbox_on_late_end(config->sandbox, on_late_end, app);
     return app;
 }
 
@@ -332,7 +367,7 @@ app_free(struct app *app)
     free(app->files);
     io_new_close(&app->save.file);
     close_fd(&app->full.fd);
-    free(app->fetch.name);
+    fetch_table_free(app);
     free(app);
 }
 

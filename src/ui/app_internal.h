@@ -14,9 +14,9 @@
 #include "ui/app.h"
 #include "ui/command.h"
 
+struct app_fetch;
 struct load;
 struct loop_task;
-struct sandbox_op;
 
 /* A loaded file, for ":files". */
 struct app_file {
@@ -25,18 +25,6 @@ struct app_file {
     int64_t n_rows;
     int64_t n_cols;
     uint64_t size_bytes;
-};
-
-/* A whole table on its way out of the interpreter. */
-struct app_fetch {
-    int fd; /* borrowed */
-    off_t max_bytes;
-    const char *doing; /* "saving" ... */
-    const char *what;  /* ... and "saved", for messages */
-    char *name;        /* owned; inside the workspace */
-    struct error err;
-    struct sandbox_op *op; /* borrowed: what can be cancelled */
-    void (*done)(struct app *app, const struct error *err);
 };
 
 /* ":save" of a table, while it runs. */
@@ -69,7 +57,8 @@ struct app {
 
     struct app_file *files; /* owned */
     size_t n_files;
-    struct app_fetch fetch;
+    struct app_fetch *fetches; /* owned: fetch_table.c */
+    unsigned n_fetches;        /* so far */
     struct app_save save;
     struct app_full full;
 };

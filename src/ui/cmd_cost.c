@@ -172,9 +172,7 @@ show_budget(struct app *app)
     }
     if (budget > 0) {
         sbuf_add_str(&sb, ", the budget is ");
-        price_add_dollars(&sb, budget,
-                          budget % (PRICE_DOLLAR / 100) == 0 ? 2 : 4,
-                          PRICE_NEAREST);
+        price_add_exact(&sb, budget);
     } else {
         sbuf_add_str(&sb, ", there is no budget");
     }

@@ -58,13 +58,14 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct error err = {0};
     struct cJSON *json = json_parse((const char *)data, size, 16, &err);
-    const char *refused = NULL;
+    char *refused = NULL;
     struct output *out;
 
     if (json == NULL)
         return 0;
     out = mime_bundle_parse(json, json_get(json, "meta"), &refused, &err);
     json_free(json);
+    free(refused);
     if (out == NULL)
         return 0;
     require(out->text != NULL || out->table != NULL || out->png != NULL,

@@ -330,6 +330,7 @@ box_step(void *ctx)
 
     b->task = NULL;
     if (b->step++ == 0) {
+        b->on.on_begin(b->ctx);
         box_print(b);
         if (!str_starts(b->code, "hang") || b->interrupted)
             if (b->task == NULL)

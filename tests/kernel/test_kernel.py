@@ -938,9 +938,17 @@ class Tables(Shared):
         error = self.error("import sandpiper\n"
                            "sandpiper.save_table(900, 0, '/dev/null')")
         self.assertEqual((error["name"], error["value"]), (
-            "LookupError", "the table of cell 900.1 is not kept any more"))
+            "LookupError", "the table of cell 900.1 is not kept any more: "
+            "many or large ones were shown since; ask for it again"))
         self.assertTrue(error["traceback"].endswith(
-            "LookupError: the table of cell 900.1 is not kept any more\n"))
+            "LookupError: %s\n" % error["value"]))
+        # One that is not copied lives as long as its variable.
+        self.k.run("display(np.broadcast_to(np.float64(1), (1 << 30, 2)))",
+                   cell=903)
+        error = self.error("sandpiper.save_table(903, 0, '/dev/null')")
+        self.assertEqual(error["value"], "the table of cell 903.1 is not kept "
+                         "any more: it is too large to be copied, and its "
+                         "variable is gone; ask for it again")
 
 
 @needs("matplotlib")

@@ -72,6 +72,8 @@ test_one_call(void **state)
     x_answer(f, "One.");
     expect_ok(f, "q");
     assert_string_equal(f->ran.data, "print 1|");
+    /* The first cell opens the sandbox, and has not begun before. */
+    expect_logged(f, "status starting the sandbox\nstatus running\noutput");
     expect_sent(f,
                 "{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\","
                 "\"tool_use_id\":\"t1\",\"content\":[{\"type\":\"text\","

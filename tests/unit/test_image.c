@@ -154,6 +154,16 @@ test_render_fits(void **state)
     end(&r);
 }
 
+/* In the header of a PNG. */
+static void
+set_size(unsigned char *data, unsigned width, unsigned height)
+{
+    for (unsigned i = 0; i < 4; i++) {
+        data[16 + i] = (unsigned char)(width >> (24 - 8 * i));
+        data[20 + i] = (unsigned char)(height >> (24 - 8 * i));
+    }
+}
+
 /* Several megabytes are more than a pipe holds, and the program does not wait
    for the end of them. */
 static void
@@ -162,26 +172,33 @@ test_render_refuses_pictures(void **state)
     static unsigned char big[4u << 20];
     unsigned char cut[sizeof(png)];
     unsigned char wide[sizeof(png)];
+    unsigned char many[sizeof(png)];
     unsigned char damaged[sizeof(png)];
     const struct {
         const char *name;
         const void *data;
         size_t len;
         enum error_code code;
+        const char *words; /* of the message; NULL: any */
     } cases[] = {
-        {"nothing", "", 0, ERR_DATA},
-        {"text", "<svg/>", 6, ERR_DATA},
-        {"no PNG, and long", big, sizeof(big), ERR_DATA},
-        {"cut", cut, sizeof(png) / 2, ERR_DATA},
-        {"damaged", damaged, sizeof(damaged), ERR_DATA},
-        {"too wide", wide, sizeof(wide), ERR_TOO_LARGE},
+        {"nothing", "", 0, ERR_DATA, NULL},
+        {"text", "<svg/>", 6, ERR_DATA, NULL},
+        {"no PNG, and long", big, sizeof(big), ERR_DATA, NULL},
+        {"cut", cut, sizeof(png) / 2, ERR_DATA, NULL},
+        {"damaged", damaged, sizeof(damaged), ERR_DATA, NULL},
+        {"too wide", wide, sizeof(wide), ERR_TOO_LARGE,
+         "4097 x 10 pixels is too large: at most 4096 pixels a side"},
+        {"too many pixels", many, sizeof(many), ERR_TOO_LARGE,
+         "4096 x 2049 pixels is too large: at most 8388608 pixels in all"},
     };
 
     (void)state;
     memcpy(cut, png, sizeof(png));
     memcpy(wide, png, sizeof(png));
     memcpy(damaged, png, sizeof(png));
-    wide[18] ^= 0xFF;
+    set_size(wide, 4097, 10);
+    memcpy(many, png, sizeof(png));
+    set_size(many, 4096, 2049);
     damaged[60] ^= 0x01;
     for (size_t i = 0; i < LEN(cases); i++) {
         struct result r;
@@ -190,7 +207,9 @@ test_render_refuses_pictures(void **state)
         render(&r, real_helper(), cases[i].data, cases[i].len, &usual);
         assert_non_null(r.image);
         loop_run(r.loop);
-        if (r.n_calls != 1 || r.drawn || r.err.code != cases[i].code)
+        if (r.n_calls != 1 || r.drawn || r.err.code != cases[i].code ||
+            (cases[i].words != NULL &&
+             strstr(r.err.msg, cases[i].words) == NULL))
             fail_msg("%s: %u calls, %s: %s", cases[i].name, r.n_calls,
                      error_code_name(r.err.code), r.err.msg);
         end(&r);

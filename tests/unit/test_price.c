@@ -218,6 +218,14 @@ static const struct dollar_case dollar_cases[] = {
     {1, 9, PRICE_NEAREST, "$0.000000001"},
     {PRICE_DOLLAR, 0, PRICE_UP, "$1"},
     {-1, 2, PRICE_UP, "$0.00"},
+    /* Never nothing for something. */
+    {0, 4, PRICE_NEAREST, "$0.0000"},
+    {1, 4, PRICE_NEAREST, "$0.000000001"},
+    {1, 0, PRICE_NEAREST, "$0.000000001"},
+    {49, 4, PRICE_NEAREST, "$0.00000005"},
+    {49999, 4, PRICE_NEAREST, "$0.00005"},
+    {50000, 4, PRICE_NEAREST, "$0.0001"},
+    {4000000, 2, PRICE_NEAREST, "$0.004"},
 };
 
 static void
@@ -234,10 +242,31 @@ test_add_dollars(void **state)
     }
 }
 
-struct closing_case {
+static const struct closing_case {
     int64_t nanousd;
     const char *expect;
+} exact_cases[] = {
+    {0, "$0.00"},
+    {1, "$0.000000001"},
+    {5000000, "$0.005"},
+    {500000000, "$0.50"},
+    {123456789, "$0.123456789"},
+    {12 * PRICE_DOLLAR, "$12.00"},
+    {INT64_C(1000000000000001), "$1,000,000.000000001"},
 };
+
+static void
+test_add_exact(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < LEN(exact_cases); i++) {
+        AUTO_SBUF struct sbuf sb = {0};
+
+        sbuf_init(&sb, 64);
+        price_add_exact(&sb, exact_cases[i].nanousd);
+        assert_string_equal(sb.data, exact_cases[i].expect);
+    }
+}
 
 static const struct closing_case closing_cases[] = {
     {0, "$0.000"},           {1, "under $0.001"},  {499999, "under $0.001"},
@@ -267,6 +296,7 @@ main(void)
         cmocka_unit_test(test_find),
         cmocka_unit_test(test_prices_are_sorted),
         cmocka_unit_test(test_add_dollars),
+        cmocka_unit_test(test_add_exact),
         cmocka_unit_test(test_add_cost),
     };
 

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Cells that do not stop when asked, and callers that do not wait for them. The
+ * back end here does nothing by itself: a cell ends when the test says so.
+ */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/array.h"
+#include "base/error.h"
+#include "base/loop.h"
+#include "base/sbuf.h"
+#include "base/str.h"
+#include "sandbox/sandbox.h"
+
+struct fake {
+    struct sandbox_backend base;
+    struct sbuf *log;
+    struct loop *loop;
+    struct loop_task *task;
+    sandbox_done_fn opened;
+    struct sandbox_cell_handlers on;
+    void *ctx;
+    bool runs;
+};
+
+struct test {
+    struct loop *loop;
+    struct fake *fake;
+    struct sandbox *sb;
+    struct sbuf log;
+    bool frees;
+};
+
+static void
+report_open(void *ctx)
+{
+    struct fake *f = ctx;
+
+    f->task = NULL;
+    f->opened(f->ctx, SANDBOX_DONE, NULL);
+}
+
+static void
+fake_open(struct sandbox_backend *b,
+          void (*progress)(void *ctx, const char *what), sandbox_done_fn done,
+          void *ctx)
+{
+    struct fake *f = (struct fake *)b;
+
+    (void)progress;
+    f->opened = done;
+    f->ctx = ctx;
+    f->task = loop_defer(f->loop, report_open, f);
+}
+
+static void
+fake_run_cell(struct sandbox_backend *b, const struct sandbox_cell *cell,
+              const struct sandbox_cell_handlers *on, void *ctx)
+{
+    struct fake *f = (struct fake *)b;
+
+    assert_false(f->runs);
+    f->runs = true;
+    f->on = *on;
+    f->ctx = ctx;
+    sbuf_addf(f->log, "run(%s) ", cell->code);
+    f->on.on_begin(f->ctx);
+    f->on.on_bytes(f->ctx, EVENT_STDOUT, "x", 1);
+    loop_stop(f->loop);
+}
+
+static void
+fake_interrupt(struct sandbox_backend *b)
+{
+    sbuf_add_str(((struct fake *)b)->log, "interrupt ");
+}
+
+static void
+fake_close(struct sandbox_backend *b)
+{
+    struct fake *f = (struct fake *)b;
+
+    loop_task_remove(f->task);
+    free(f);
+}
+
+static const struct sandbox_ops ops = {
+    .caps = {.name = "fake", .stateful = true, .keeps_files = true},
+    .open = fake_open,
+    .run_cell = fake_run_cell,
+    .interrupt = fake_interrupt,
+    .close = fake_close,
+};
+
+/* The cell really ends. */
+static void
+end_cell(struct fake *f, enum sandbox_end end, enum event_outcome how)
+{
+    struct sandbox_outcome outcome = {.outcome = how};
+    struct error err = {.code = ERR_SANDBOX, .msg = "no new one."};
+
+    if (end != SANDBOX_DONE) {
+        outcome.reason = "It ended.";
+        outcome.variables_lost = true;
+    }
+    f->runs = false;
+    f->on.on_bytes(f->ctx, EVENT_STDOUT, "y", 1);
+    f->on.on_done(f->ctx, end, &outcome, end == SANDBOX_LOST ? &err : NULL);
+}
+
+/* ---- the caller ---- */
+
+static void
+on_begin(void *ctx)
+{
+    struct test *t = ctx;
+
+    sbuf_add_str(&t->log, "begin ");
+}
+
+static void
+on_bytes(void *ctx, enum event_stream stream, const char *data, size_t len)
+{
+    struct test *t = ctx;
+
+    (void)stream;
+    sbuf_add(&t->log, data, len);
+    sbuf_add_char(&t->log, ' ');
+}
+
+static void
+on_done(void *ctx, enum sandbox_end end, const struct sandbox_outcome *o,
+        const struct error *err)
+{
+    struct test *t = ctx;
+
+    assert_true(o != NULL || err != NULL);
+    sbuf_addf(&t->log, "<%d,%s,%s%s> ", (int)end,
+              o != NULL ? event_outcome_name(o->outcome) : "-",
+              o != NULL && o->still_stopping ? "late" : "-",
+              o != NULL && !o->still_stopping && o->reason != NULL ? o->reason
+                                                                   : "");
+    if (t->frees)
+        sandbox_free(take_ptr(&t->sb));
+    loop_stop(t->loop);
+}
+
+static void
+on_late_end(void *ctx, int cell, const char *loss)
+{
+    struct test *t = ctx;
+
+    sbuf_addf(&t->log, "late(%d,%s) ", cell, loss != NULL ? loss : "-");
+}
+
+static struct sandbox_op *
+run(struct test *t, const char *code, int number)
+{
+    static const struct sandbox_cell_handlers on = {
+        .on_begin = on_begin, .on_bytes = on_bytes, .on_done = on_done};
+    struct sandbox_cell cell = {.code = code,
+                                .code_len = strlen(code),
+                                .silent = number == 0,
+                                .number = number};
+
+    return sandbox_run_cell(t->sb, &cell, &on, t);
+}
+
+/* Cell 7 runs. */
+static struct sandbox_op *
+begin(struct test *t)
+{
+    struct error err = {0};
+    struct sandbox_op *op = NULL;
+
+    memset(t, 0, sizeof(*t));
+    sbuf_init(&t->log, 65536);
+    t->loop = loop_new(&err);
+    assert_non_null(t->loop);
+    t->fake = xcalloc(1, sizeof(*t->fake));
+    t->fake->base.ops = &ops;
+    t->fake->loop = t->loop;
+    t->fake->log = &t->log;
+    t->sb = sandbox_new(t->loop, &t->fake->base, NULL);
+    sandbox_on_late_end(t->sb, on_late_end, t);
+    op = run(t, "a", 7);
+    loop_run(t->loop);
+    assert_string_equal(t->log.data, "run(a) begin x ");
+    sbuf_clear(&t->log);
+    return op;
+}
+
+static void
+finish(struct test *t, const char *expect)
+{
+    assert_string_equal(t->log.data, expect);
+    sandbox_free(t->sb);
+    loop_free(t->loop);
+    sbuf_fini(&t->log);
+}
+
+/* The next cell runs from the beginning to the end. */
+static void
+run_next(struct test *t)
+{
+    run(t, "b", 8);
+    loop_run(t->loop);
+    end_cell(t->fake, SANDBOX_DONE, EVENT_OK);
+    loop_run(t->loop);
+}
+
+#define LEFT "interrupt <0,interrupted,late> "
+#define NEXT "run(b) begin x y <0,ok,-> "
+
+static void
+test_a_cell_that_ends_in_time(void **state)
+{
+    struct test t;
+    struct sandbox_op *op = begin(&t);
+
+    (void)state;
+    sandbox_leave(op);
+    end_cell(t.fake, SANDBOX_DONE, EVENT_INTERRUPTED);
+    loop_run(t.loop);
+    run_next(&t);
+    finish(&t, "interrupt y <0,interrupted,-> " NEXT);
+}
+
+static void
+test_a_cell_that_ends_late(void **state)
+{
+    static const struct {
+        enum sandbox_end end;
+        bool take;
+        int lost_cell;
+        const char *late;
+        const char *next;
+    } cases[] = {
+        {SANDBOX_DONE, false, 0, "late(7,-) ", NEXT},
+        {SANDBOX_DONE, true, 0, "late(7,-) ", NEXT},
+        {SANDBOX_RESTARTED, true, 7, "late(7,Cell 7: It ended.) ", NEXT},
+        {SANDBOX_RESTARTED, false, 7, "late(7,Cell 7: It ended.) ",
+         "run(b) begin x y <3,ok,-Cell 7: It ended.> "},
+        {SANDBOX_LOST, true, 7, "late(7,Cell 7: It ended. no new one.) ", NEXT},
+        {SANDBOX_LOST, false, 7, "late(7,Cell 7: It ended. no new one.) ",
+         "run(b) begin x y <3,ok,-Cell 7: It ended. no new one.> "},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < LEN(cases); i++) {
+        struct test t;
+        struct sandbox_op *op = begin(&t);
+        AUTO_FREE char *loss = NULL;
+
+        sandbox_leave(op);
+        sandbox_leave(op);
+        loop_run(t.loop);
+        assert_int_equal(sandbox_state(t.sb), SANDBOX_BUSY);
+        assert_null(sandbox_take_late_loss(t.sb));
+        assert_string_equal(t.log.data, "interrupt " LEFT);
+        sbuf_clear(&t.log);
+        end_cell(t.fake, cases[i].end, EVENT_INTERRUPTED);
+        /* The program's own work does not use the loss up. */
+        run(&t, "own", 0);
+        loop_run(t.loop);
+        assert_true(str_starts(t.log.data, cases[i].late));
+        end_cell(t.fake, SANDBOX_DONE, EVENT_OK);
+        loop_run(t.loop);
+        sbuf_clear(&t.log);
+        assert_int_equal(sandbox_lost_cell(t.sb), cases[i].lost_cell);
+        if (cases[i].take)
+            loss = sandbox_take_late_loss(t.sb);
+        assert_int_equal(loss != NULL,
+                         cases[i].take && cases[i].end != SANDBOX_DONE);
+        run_next(&t);
+        assert_null(sandbox_take_late_loss(t.sb));
+        finish(&t, cases[i].next);
+    }
+}
+
+/* Its interpreter is gone by then, and the files are on their way back. */
+static void
+test_a_cell_whose_files_come_back_late(void **state)
+{
+    struct test t;
+    struct sandbox_op *op = begin(&t);
+
+    (void)state;
+    sandbox_add_loaded(t.sb, "/dev/null", "a.csv", "a", "load");
+    sandbox_leave(op);
+    end_cell(t.fake, SANDBOX_RESTARTED, EVENT_KILLED);
+    loop_run(t.loop);
+    loop_run(t.loop);
+    end_cell(t.fake, SANDBOX_DONE, EVENT_OK);
+    run(&t, "b", 8);
+    loop_run(t.loop);
+    finish(&t, "interrupt y run(load) <3,killed,late> "
+               "late(7,Cell 7: It ended. Loaded again: a.) run(b) begin x ");
+}
+
+/* What its cells had is lost with an interpreter that ends by itself, too. */
+static void
+test_a_loss_while_idle(void **state)
+{
+    struct error err = {.code = ERR_SANDBOX, .msg = "it ended"};
+    struct test t;
+
+    (void)state;
+    (void)begin(&t);
+    end_cell(t.fake, SANDBOX_DONE, EVENT_OK);
+    loop_run(t.loop);
+    assert_int_equal(sandbox_lost_cell(t.sb), 0);
+    t.fake->base.on_lost(t.fake->base.on_lost_ctx, &err);
+    assert_int_equal(sandbox_lost_cell(t.sb), 7);
+    assert_null(sandbox_take_late_loss(t.sb));
+    finish(&t, "y <0,ok,-> ");
+}
+
+/* Such a loss is for a caller who still listens. */
+static void
+test_a_loss_before_it(void **state)
+{
+    struct error err = {.code = ERR_SANDBOX, .msg = "it ended"};
+    struct sandbox_op *op = NULL;
+    struct test t;
+
+    (void)state;
+    (void)begin(&t);
+    end_cell(t.fake, SANDBOX_DONE, EVENT_OK);
+    loop_run(t.loop);
+    t.fake->base.on_lost(t.fake->base.on_lost_ctx, &err);
+    op = run(&t, "c", 9);
+    loop_run(t.loop);
+    sbuf_clear(&t.log);
+    sandbox_leave(op);
+    loop_run(t.loop);
+    end_cell(t.fake, SANDBOX_DONE, EVENT_INTERRUPTED);
+    run_next(&t);
+    finish(&t,
+           LEFT "late(9,-) run(b) begin x y <3,ok,-Before this cell, it "
+                "ended: variables and imports of earlier cells were gone.> ");
+}
+
+static void
+test_a_caller_that_frees_it(void **state)
+{
+    struct test t;
+    struct sandbox_op *op = begin(&t);
+
+    (void)state;
+    t.frees = true;
+    sandbox_leave(op);
+    loop_run(t.loop);
+    assert_null(t.sb);
+    finish(&t, LEFT);
+}
+
+static void
+test_the_end_comes_first(void **state)
+{
+    struct test t;
+    struct sandbox_op *op = begin(&t);
+
+    (void)state;
+    sandbox_leave(op);
+    loop_run(t.loop);
+    run(&t, "b", 8);
+    /* Closed while it is still stopping: nobody is told anything. */
+    finish(&t, LEFT);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_cell_that_ends_in_time),
+        cmocka_unit_test(test_a_cell_that_ends_late),
+        cmocka_unit_test(test_a_cell_whose_files_come_back_late),
+        cmocka_unit_test(test_a_loss_while_idle),
+        cmocka_unit_test(test_a_loss_before_it),
+        cmocka_unit_test(test_a_caller_that_frees_it),
+        cmocka_unit_test(test_the_end_comes_first),
+    };
+
+    return cmocka_run_group_tests_name("sandbox_late", tests, NULL, NULL);
+}
