@@ -58,21 +58,32 @@ take_field(struct csv *c, bool *last)
     return sbuf_take(&clean);
 }
 
-/* Counts the lines behind at, and the fields of the first one. */
+/* Counts the lines behind at, and the fields of the first one, by the same rule
+   as take_field: only a quote that begins a field opens one. */
 static void
 count(const struct csv *from, size_t *n_lines, size_t *n_fields)
 {
     bool quoted = false;
+    bool at_start = true;
 
     *n_lines = 0;
     *n_fields = 1;
     for (size_t i = from->at; i < from->len; i++) {
-        if (from->text[i] == '"')
-            quoted = !quoted;
-        else if (!quoted && from->text[i] == ',' && *n_lines == 0)
+        char ch = from->text[i];
+        bool ends = !quoted && (ch == ',' || ch == '\n');
+
+        if (ch == '"' && at_start)
+            quoted = true;
+        else if (ch == '"' && quoted && i + 1 < from->len &&
+                 from->text[i + 1] == '"')
+            i++;
+        else if (ch == '"')
+            quoted = false;
+        else if (ends && ch == ',' && *n_lines == 0)
             ++*n_fields;
-        else if (!quoted && from->text[i] == '\n')
+        else if (ends && ch == '\n')
             ++*n_lines;
+        at_start = ends;
     }
     if (from->len > from->at && (quoted || from->text[from->len - 1] != '\n'))
         ++*n_lines;

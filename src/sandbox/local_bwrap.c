@@ -155,6 +155,10 @@ add_own_mounts(struct sbuf *args, const struct local_bwrap_spec *spec)
     add2(args, "--size", TMP_BYTES);
     add2(args, "--perms", "1777");
     add2(args, "--tmpfs", "/tmp");
+    /* The system's list of fonts, where fontconfig looks for one of the home's;
+       without any, the first chart waits while each font is opened. */
+    add3(args, "--ro-bind-try", "/var/cache/fontconfig",
+         "/tmp/.cache/fontconfig");
     add2(args, "--dir", "/tmp/mpl");
     for (size_t i = 0; i < spec->env->n_fonts; i++) {
         const char *path = spec->env->fonts[i];

@@ -1112,4 +1112,7 @@ def main():
 
 
 if __name__ == "__main__":
+    if os.environ.get("SANDPIPER_SANITIZERS", "").strip():
+        print("1..0 # SKIP the program has no part in it")
+        sys.exit(0)
     sys.exit(main())

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What cells leave in the workspace, seen and fetched from outside."""
+"""What cells leave in the workspace, seen and fetched from outside, and the
+system's files that they see."""
 
 import os
 import socket
@@ -207,6 +208,21 @@ def test_names_for_put():
         found = sb.attack("report('ls', sorted(os.listdir("
                           "'/workspace/data')))")
         assert "out.csv" not in found["ls"] and len(found["ls"]) == 5, found
+
+
+def test_fonts_are_known_without_opening_them():
+    """fontconfig's list is there, and nobody can change it."""
+    outside = "/var/cache/fontconfig"
+    if not os.path.isdir(outside):
+        tap.skip("fontconfig has no list here")
+    with Sandbox() as sb:
+        found = sb.attack("""
+top = "/tmp/.cache/fontconfig"
+report("list", outcome(lambda: sorted(os.listdir(top))))
+report("write", outcome(open, top + "/x", "w"))
+""")
+        assert found["list"] == "ok: %r" % sorted(os.listdir(outside)), found
+        assert found["write"] == "EROFS", found
 
 
 def test_file_that_only_root_can_read():

@@ -89,6 +89,7 @@ test_args_are_whole_and_in_order(void **state)
         " --size 67108864 --perms 1777 --tmpfs /dev/shm ",
         " --remount-ro /dev ",
         " --size 268435456 --perms 1777 --tmpfs /tmp ",
+        " --ro-bind-try /var/cache/fontconfig /tmp/.cache/fontconfig ",
         " --dir /tmp/mpl ",
         " --ro-bind-try /c/fontlist-v330.json /tmp/mpl/fontlist-v330.json ",
         " --ro-bind /opt/python /opt/python ",
