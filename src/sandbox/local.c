@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/loop.h"
@@ -26,8 +27,10 @@
 #define PROBE_PROGRAM "/usr/bin/true"
 #define MAX_INIT_BYTES 4096u
 #define MAX_UNASKED 100u
-/* After its events ended: time for its end to be seen, which says why. */
+/* After its events ended: how long a process that runs on has for its own end,
+   and bubblewrap, once that has come, for saying how it was. */
 #define EOF_GRACE_MS 200
+#define EOF_END_MS 10000
 
 /* --- life --- */
 
@@ -428,6 +431,13 @@ handle_eof_grace(void *ctx)
     struct local *l = ctx;
 
     l->start_timer = NULL;
+    if (l->child.kernel_pid > 0 &&
+        !local_watchdog_is_running(l->child.kernel_pid) &&
+        clock_now_ms() - l->eof_ms < EOF_END_MS) {
+        l->start_timer =
+            loop_add_timer(l->loop, EOF_GRACE_MS, handle_eof_grace, l);
+        return;
+    }
     local_enter(l);
     kill_for_protocol(l, "it closed the pipe of its events");
     local_leave(l);
@@ -441,9 +451,11 @@ handle_broken(void *ctx, const char *why)
     local_enter(l);
     if (why != NULL)
         kill_for_protocol(l, why);
-    else if (l->start_timer == NULL && l->state != LOCAL_ENDING)
+    else if (l->start_timer == NULL && l->state != LOCAL_ENDING) {
+        l->eof_ms = clock_now_ms();
         l->start_timer =
             loop_add_timer(l->loop, EOF_GRACE_MS, handle_eof_grace, l);
+    }
     local_leave(l);
 }
 

@@ -90,6 +90,7 @@ struct local {
     struct error start_err;   /* of a failed start that is being looked at */
     char *fatal;              /* owned; what the kernel itself said */
     struct loop_timer *start_timer;
+    int64_t eof_ms;     /* when its events ended */
     unsigned n_unasked; /* events that nobody asked for */
     unsigned n_owed;    /* cells given up whose "begin" is still to come */
     struct sbuf later;  /* bytes that were written while no cell ran */

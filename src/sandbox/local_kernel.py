@@ -75,6 +75,7 @@ class State:
         self.armed = self.pending = self.interrupted = False
         self.signal_time = 0.0
         self.in_cell = self.silent = False
+        self.wake = self.n_marked = 0
         self.limits = dict(LIMITS)
         self.figure = {}
         self.nonce = ""
@@ -577,9 +578,21 @@ def may_begin():
             return go
 
 
+def mark_signals():
+    """What watch_signals reads from here on is of another cell. A cell may
+    have closed the pipe, and have a file of its own in its place."""
+    try:
+        if os.path.samestat(os.fstat(S.wake), S.wake_stat):
+            os.write(S.wake, b"\0")
+            S.n_marked += 1
+    except OSError:
+        pass
+
+
 def op_exec(request):
     start = time.monotonic()
     S.pending = False
+    mark_signals()
     S.id = request.get("id")
     # From here on an interrupt counts.
     S.in_cell = True
@@ -731,13 +744,16 @@ def watch_signals(fd, read=os.read, sleep=time.sleep, now=time.monotonic,
                   getsignal=signal.getsignal, again=signal.pthread_kill):
     """Python runs a handler between two instructions. When SIGINT comes after
     the last look and just before a call that waits, as time.sleep does, it is
-    noticed only when the call returns; a second one breaks it off."""
+    noticed only when the call returns; a second one breaks it off. That must
+    not reach the cell behind the one that was meant."""
+    n_marks = 0
     while True:
         data = read(fd, 64)
-        if signal.SIGINT in data:
+        n_marks += data.count(0)
+        if signal.SIGINT in data.rpartition(b"\0")[2]:
             came = now() - 0.005
             sleep(0.05)
-            if S.in_cell and S.signal_time < came \
+            if S.in_cell and S.n_marked == n_marks and S.signal_time < came \
                     and getsignal(signal.SIGINT) is on_sigint:
                 again(S.main, signal.SIGINT)
 
@@ -837,6 +853,7 @@ def start_threads():
     waiting they must break off."""
     waking, wake = os.pipe()
     os.set_blocking(wake, False)
+    S.wake, S.wake_stat = wake, os.fstat(wake)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     S.base_mask = pthread_sigmask(signal.SIG_BLOCK, HELD)
     _thread.stack_size(1 << 18)

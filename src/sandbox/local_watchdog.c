@@ -198,18 +198,34 @@ local_watchdog_now(void)
            (uint64_t)now.tv_nsec * per_second / 1000000000u;
 }
 
+/* /proc/PID/stat from the end of the name on; NULL: it is gone. */
+static char *
+read_stat(pid_t pid, char *text, size_t size)
+{
+    char path[64];
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    read_small(path, text, size);
+    /* The name in parentheses may hold anything. */
+    return strrchr(text, ')');
+}
+
+bool
+local_watchdog_is_running(pid_t pid)
+{
+    char text[1024];
+    const char *p = read_stat(pid, text, sizeof(text));
+
+    return p != NULL && p[1] == ' ' && p[2] != 'Z' && p[2] != 'X';
+}
+
 /* When a process was started, as local_watchdog_now; 0: it is gone. */
 static uint64_t
 start_of(pid_t pid)
 {
-    char path[64];
     char text[1024];
-    char *p;
+    char *p = read_stat(pid, text, sizeof(text));
 
-    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-    read_small(path, text, sizeof(text));
-    /* The name in parentheses may hold anything. */
-    p = strrchr(text, ')');
     for (int i = 0; p != NULL && i < FIELDS_TO_START; i++)
         p = strchr(p + 1, ' ');
     return p != NULL ? strtoull(p, NULL, 10) : 0;

@@ -29,6 +29,10 @@ uint64_t local_watchdog_now(void);
  */
 void local_watchdog_kill_cell(pid_t pid, pid_t spared, uint64_t since);
 
+/* Whether there is such a process and it has not ended: one that nobody has
+   waited for yet has. */
+bool local_watchdog_is_running(pid_t pid);
+
 /* The only child of pid; 0 when it has none or several. */
 pid_t local_watchdog_only_child(pid_t pid);
 

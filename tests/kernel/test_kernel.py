@@ -495,6 +495,18 @@ class Interrupts(Shared):
         while self.k.id not in self.k.begun:
             self.k.pump(deadline)
 
+    def test_a_late_interrupt_is_not_for_the_next_cell(self):
+        # As when the thread that looks after signals comes to it late.
+        late = ("import os, signal\n"
+                "fd = signal.set_wakeup_fd(-1)\n"
+                "signal.set_wakeup_fd(fd, warn_on_full_buffer=False)\n"
+                "os.write(fd, bytes([signal.SIGINT]))\n")
+        for _ in range(3):
+            self.k.run(late)
+            done = self.k.run("import time\ntime.sleep(0.2)\nprint('whole')")
+            self.assertEqual(done["status"], "ok", done)
+            self.assertEqual(self.k.text(), "whole\n")
+
     def test_no_cell_runs_before_it_may(self):
         """Dropped before the kernel sees it, and after it has asked."""
         self.k.run("n = 0")

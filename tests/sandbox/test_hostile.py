@@ -6,13 +6,14 @@ cell runs, in the same interpreter or in a new one that is announced."""
 
 import json
 import os
+import signal
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "helpers"))
 
 import tap  # noqa: E402
-from sandbox_session import Sandbox  # noqa: E402
+from sandbox_session import Sandbox, wait_until  # noqa: E402
 
 _shared = {}
 
@@ -70,6 +71,29 @@ def test_death_is_said_and_mended():
         assert words in cell.reason, (words, cell)
         assert "Variables" in cell.reason, cell
         check_next(lost=True)
+
+
+@tap.timeout(60)
+def test_a_death_that_is_told_late():
+    """A machine that is busy lets the end of the interpreter be known long
+    before bubblewrap tells how it ended."""
+    fresh()
+    with Sandbox() as sb:
+        sb.cell("x = 1")
+        outer, inner, kernel = sb.descendants()[:3]
+        os.kill(outer, signal.SIGSTOP)
+        try:
+            sb.start_cell("import os\nos._exit(7)")
+            wait_until(lambda: not os.path.exists("/proc/%d" % kernel), 10,
+                       "the interpreter is gone")
+            try:
+                raise RuntimeError("told too early: %s" % sb.wait("cell", 1))
+            except AssertionError:
+                pass
+        finally:
+            os.kill(outer, signal.SIGCONT)
+        cell = sb.finish_cell()
+        assert "exit status 7" in cell.reason, cell
 
 
 def test_kill_of_everybody():
