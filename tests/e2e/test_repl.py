@@ -57,14 +57,11 @@ def test_the_greeting():
 def test_the_prompt_does_not_wait_for_the_sandbox():
     """Not even when its Python takes forever to start."""
     with Place() as place:
-        slow = place.file("slow-python",
-                          "#!/bin/sh\nsleep 20\nexec python3 \"$@\"\n")
+        slow = place.file("slow-python", "#!/bin/sh\nsleep 1000\n")
         os.chmod(slow, 0o755)
         place.config("sandbox:\n  python: %s\n" % slow)
-        start = time.monotonic()
         with place.repl(None, key=None) as s:
             s.at_prompt()
-            assert time.monotonic() - start < 5 * FACTOR
             s.ask(":help")
             s.has("leave")
             s.send(b"\x04")
