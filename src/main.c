@@ -25,7 +25,6 @@
 #include "base/loop.h"
 #include "base/paths.h"
 #include "base/sbuf.h"
-#include "base/secret.h"
 #include "base/str.h"
 #include "claude/claude.h"
 #include "claude/transport.h"
@@ -385,15 +384,12 @@ build_transport(struct program *p, struct error *err)
     };
     if (transport_http_needs_key(&http))
         return 0;
-    p->http = http_new(p->loop,
-                       &(struct http_config){
-                           .user_agent = PACKAGE_NAME "/" PACKAGE_VERSION,
-                           .ca_file = c->ca_file,
-                           .ca_name = "model.ca_file",
-                       },
-                       err);
-    if (p->http == NULL)
-        return -1;
+    p->http =
+        http_new(p->loop, &(struct http_config){
+                              .user_agent = PACKAGE_NAME "/" PACKAGE_VERSION,
+                              .ca_file = c->ca_file,
+                              .ca_name = "model.ca_file",
+                          });
     if (transport_http(p->http, &http, &p->transport, err) < 0)
         return -1;
     p->has_transport = true;

@@ -139,9 +139,6 @@ const char *event_kind_name(enum event_kind kind);
 /* "ok", "error", "interrupted", "timeout" ...; never NULL. */
 const char *event_outcome_name(enum event_outcome outcome);
 
-/* "none", "retry", "budget" ...; never NULL. */
-const char *event_way_name(enum event_way way);
-
 /* Whether the interpreter and its variables are gone after this outcome. */
 bool event_outcome_lost(enum event_outcome outcome);
 

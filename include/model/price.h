@@ -15,6 +15,7 @@ struct sbuf;
 struct usage;
 
 #define PRICE_DOLLAR INT64_C(1000000000)
+#define PRICE_CENT (PRICE_DOLLAR / 100)
 
 struct price_rates {
     int64_t input; /* tokens that are neither read from the cache nor written */

@@ -78,11 +78,9 @@ struct http_handlers {
     void (*on_done)(void *ctx, const struct error *err);
 };
 
-/* config is copied. libcurl is set up by the first request, so that nothing can
-   fail here yet. */
-WARN_UNUSED struct http *http_new(struct loop *loop,
-                                  const struct http_config *config,
-                                  struct error *err);
+/* loop is borrowed, config is copied. libcurl is set up by the first request,
+   so that nothing can fail here. */
+struct http *http_new(struct loop *loop, const struct http_config *config);
 
 /* Calls in progress end without callbacks. NULL is allowed. Does not wait for
    name look-ups in progress. May be called from any callback. */

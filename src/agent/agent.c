@@ -272,10 +272,16 @@ begin_turn(struct agent *a)
 }
 
 static int
-check_ready(const struct agent *a, struct error *err)
+check_idle(const struct agent *a, struct error *err)
 {
     if (agent_is_busy(a))
         return err_set(err, ERR_INTERNAL, "a question is being answered");
+    return 0;
+}
+
+static int
+check_key(const struct agent *a, struct error *err)
+{
     if (a->config.claude == NULL)
         return err_set(err, ERR_AUTH, "there is no API key");
     return 0;
@@ -286,11 +292,11 @@ agent_ask(struct agent *a, const char *question, struct error *err)
 {
     AUTO_FREE char *copy = xstrdup(question);
 
-    if (agent_is_busy(a))
-        return err_set(err, ERR_INTERNAL, "a question is being answered");
+    if (check_idle(a, err) < 0)
+        return -1;
     if (str_blank(question))
         return err_set(err, ERR_USAGE, "the question is empty");
-    if (check_ready(a, err) < 0 || add_message(a, question, err) < 0)
+    if (check_key(a, err) < 0 || add_message(a, question, err) < 0)
         return -1;
     free(a->question);
     a->question = take_ptr(&copy);
@@ -306,8 +312,8 @@ agent_retry(struct agent *a, struct error *err)
 {
     bool half = !claude_history_ends_with_user(a->history);
 
-    if (agent_is_busy(a))
-        return err_set(err, ERR_INTERNAL, "a question is being answered");
+    if (check_idle(a, err) < 0)
+        return -1;
     if (a->question_is_back)
         return agent_ask(a, a->question, err);
     if (!a->can_go_on)
@@ -316,7 +322,7 @@ agent_retry(struct agent *a, struct error *err)
                            ? "there is nothing to try again: nothing was asked"
                            : "there is nothing to try again: the last question "
                              "was answered");
-    if (check_ready(a, err) < 0 || add_message(a, half ? GO_ON : "", err) < 0)
+    if (check_key(a, err) < 0 || add_message(a, half ? GO_ON : "", err) < 0)
         return -1;
     a->is_going_on = true;
     begin_turn(a);

@@ -6,10 +6,8 @@
 #include "agent/context_internal.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/str.h"
 #include "base/utf8.h"
 #include "model/output.h"

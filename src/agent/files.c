@@ -5,7 +5,6 @@
 
 #include "agent/agent_internal.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

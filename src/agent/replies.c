@@ -5,13 +5,11 @@
 
 #include "agent/agent_internal.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/sbuf.h"
 #include "base/str.h"
 #include "claude/claude.h"
 #include "claude/history.h"
@@ -61,6 +59,15 @@ on_tool(void *ctx, const char *name, const char *input, size_t len)
     agent_emit_status(a, "writing code");
 }
 
+/* Another reply comes, and nothing of it is there. */
+static void
+begin_reply(struct agent *a)
+{
+    a->n_streamed_bytes = 0;
+    a->n_call_bytes = 0;
+    a->n_calls_begun = 0;
+}
+
 static void
 on_discard(void *ctx)
 {
@@ -71,6 +78,7 @@ on_discard(void *ctx)
                  "the reply broke off and is asked for again; what was shown "
                  "of it is void");
     agent_lose_reply(a, NULL);
+    begin_reply(a);
 }
 
 static void
@@ -354,6 +362,7 @@ on_request_barrier(void *ctx, const struct error *err)
         agent_end_at_budget(a);
         return;
     }
+    begin_reply(a);
     a->request = claude_send(a->config.claude, a->history, &on, a, &bad);
     if (a->request == NULL)
         agent_fail_turn(a, EVENT_FAILED, &bad);

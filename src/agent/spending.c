@@ -6,9 +6,7 @@
 #include "agent/agent_internal.h"
 
 #include <assert.h>
-#include <stdlib.h>
 
-#include "base/alloc.h"
 #include "base/error.h"
 #include "base/sbuf.h"
 #include "claude/claude.h"
@@ -25,8 +23,6 @@
 
 /* No model has longer replies. */
 #define LONGEST_TOKENS 128000
-
-#define CENT (PRICE_DOLLAR / 100)
 
 static struct agent_spent *
 this_turn(struct agent *a)
@@ -112,8 +108,6 @@ agent_lose_reply(struct agent *a, const struct usage *known)
 
     a->session.at_least = true;
     this_turn(a)->at_least = true;
-    a->n_streamed_bytes = 0;
-    a->n_calls_begun = 0;
     if (a->config.price == NULL)
         return;
     if (known == NULL)
@@ -152,26 +146,6 @@ struct budget {
     bool is_session;
 };
 
-static void
-read_budgets(struct agent *a, struct budget both[2])
-{
-    const struct agent_spent *turn = this_turn(a);
-
-    both[0] = (struct budget){
-        .limit = a->config.budget_nanousd,
-        .spent = a->session.nanousd,
-        .lost = a->lost_nanousd,
-        .n_replies = a->session.n_replies,
-        .is_session = true,
-    };
-    both[1] = (struct budget){
-        .limit = a->config.turn_nanousd,
-        .spent = turn->nanousd,
-        .lost = a->turn_lost_nanousd,
-        .n_replies = turn->n_replies,
-    };
-}
-
 /* How long a reply the budget allows behind such a prompt. */
 static int64_t
 tokens_within(const struct agent *a, const struct budget *b, int64_t prompt)
@@ -202,54 +176,53 @@ useful_tokens(const struct agent *a)
     return most < USEFUL_TOKENS ? most : USEFUL_TOKENS;
 }
 
-/* The budget that allows the shorter reply, or NULL when there is none. */
-static const struct budget *
-tighter(const struct agent *a, const struct budget both[2], int64_t prompt)
+/* The budget that allows the shorter reply to such a prompt; false when there
+   is none. */
+static bool
+find_budget(struct agent *a, int64_t prompt, struct budget *out)
 {
-    if (both[0].limit == 0 || both[1].limit == 0)
-        return both[0].limit != 0   ? &both[0]
-               : both[1].limit != 0 ? &both[1]
-                                    : NULL;
-    return tokens_within(a, &both[0], prompt) <=
-                   tokens_within(a, &both[1], prompt)
-               ? &both[0]
-               : &both[1];
-}
+    const struct agent_spent *spent = this_turn(a);
+    const struct budget turn = {
+        .limit = a->config.turn_nanousd,
+        .spent = spent->nanousd,
+        .lost = a->turn_lost_nanousd,
+        .n_replies = spent->n_replies,
+    };
+    const struct budget session = {
+        .limit = a->config.budget_nanousd,
+        .spent = a->session.nanousd,
+        .lost = a->lost_nanousd,
+        .n_replies = a->session.n_replies,
+        .is_session = true,
+    };
 
-bool
-agent_affords_again(struct agent *a)
-{
-    struct budget both[2];
-    const struct budget *b = NULL;
-    int64_t prompt = 0;
-
-    if (a->config.price == NULL)
-        return true;
-    read_budgets(a, both);
-    prompt = bound_prompt(a);
-    b = tighter(a, both, prompt);
-    return b == NULL || tokens_within(a, b, prompt) >= a->asked_tokens;
+    *out = turn.limit == 0 ||
+                   (session.limit != 0 && tokens_within(a, &session, prompt) <=
+                                              tokens_within(a, &turn, prompt))
+               ? session
+               : turn;
+    return out->limit != 0;
 }
 
 /* How long the next reply may be, within the budgets too. */
 static int64_t
 affordable(struct agent *a)
 {
-    struct budget both[2];
-    const struct budget *b = NULL;
+    struct budget b;
     int64_t most = longest_reply(a);
-    int64_t prompt = 0;
+    int64_t prompt = bound_prompt(a);
     int64_t within = 0;
 
-    if (a->config.price == NULL)
+    if (a->config.price == NULL || !find_budget(a, prompt, &b))
         return most;
-    read_budgets(a, both);
-    prompt = bound_prompt(a);
-    b = tighter(a, both, prompt);
-    if (b == NULL)
-        return most;
-    within = tokens_within(a, b, prompt);
+    within = tokens_within(a, &b, prompt);
     return within < most ? within : most;
+}
+
+bool
+agent_affords_again(struct agent *a)
+{
+    return affordable(a) >= a->asked_tokens;
 }
 
 bool
@@ -257,9 +230,6 @@ agent_afford_reply(struct agent *a)
 {
     int64_t most = affordable(a);
 
-    a->n_streamed_bytes = 0;
-    a->n_call_bytes = 0;
-    a->n_calls_begun = 0;
     a->is_short = most < longest_reply(a);
     if (a->is_short && most < useful_tokens(a))
         return false;
@@ -283,7 +253,7 @@ agent_afford_longer(struct agent *a)
 static int
 decimals_for(int64_t limit)
 {
-    return limit >= 10 * CENT ? 2 : limit >= CENT ? 3 : 5;
+    return limit >= 10 * PRICE_CENT ? 2 : limit >= PRICE_CENT ? 3 : 5;
 }
 
 /* What the budget could be raised to: twice as much, and more where that would
@@ -294,7 +264,7 @@ suggest(const struct budget *b, int64_t cost)
     int64_t needed = b->spent + b->lost + cost;
     int64_t value = 2 * b->limit > needed ? 2 * b->limit : needed;
 
-    return (value + CENT - 1) / CENT * CENT;
+    return (value + PRICE_CENT - 1) / PRICE_CENT * PRICE_CENT;
 }
 
 /* The setting of a budget, and how to go on: the next request could cost so
@@ -324,43 +294,40 @@ worst_cost(const struct agent *a, int64_t prompt, int64_t tokens)
 void
 agent_name_budget(struct agent *a, struct agent_limit *limit)
 {
-    struct budget both[2];
-    const struct budget *b = NULL;
+    struct budget b;
     int64_t prompt = bound_prompt(a);
     int64_t tokens = longest_reply(a);
+    bool found = find_budget(a, prompt, &b);
 
+    assert(found);
+    (void)found;
     if (2 * a->cut_tokens < tokens)
         tokens = 2 * a->cut_tokens;
-    read_budgets(a, both);
-    b = tighter(a, both, prompt);
-    assert(b != NULL);
-    name_budget(b, worst_cost(a, prompt, tokens), limit);
+    name_budget(&b, worst_cost(a, prompt, tokens), limit);
 }
 
 void
 agent_end_at_budget(struct agent *a)
 {
     AUTO_SBUF struct sbuf text = {0};
-    struct budget both[2];
-    const struct budget *b = NULL;
+    struct budget b;
     struct agent_limit limit = {.why = "Not executed: the budget is used up."};
     int64_t prompt = bound_prompt(a);
     int64_t tokens =
         a->stop == AGENT_STOP_BUDGET ? a->asked_tokens : useful_tokens(a);
     int64_t cost = worst_cost(a, prompt, tokens);
+    bool found = find_budget(a, prompt, &b);
 
-    read_budgets(a, both);
-    b = tighter(a, both, prompt);
-    assert(b != NULL);
+    assert(found);
+    (void)found;
     sbuf_init(&text, ERROR_MSG_BYTES);
-    sbuf_addf(&text, "stopped before call %d: ", b->n_replies + 1);
-    price_add_dollars(&text, b->spent + b->lost, decimals_for(b->limit),
-                      PRICE_UP);
+    sbuf_addf(&text, "stopped before call %d: ", b.n_replies + 1);
+    price_add_dollars(&text, b.spent + b.lost, decimals_for(b.limit), PRICE_UP);
     sbuf_add_str(&text, " spent, it could cost ");
-    price_add_dollars(&text, cost, decimals_for(b->limit), PRICE_UP);
+    price_add_dollars(&text, cost, decimals_for(b.limit), PRICE_UP);
     sbuf_add_str(&text, ", limit ");
-    price_add_dollars(&text, b->limit, decimals_for(b->limit), PRICE_NEAREST);
-    name_budget(b, cost, &limit);
+    price_add_dollars(&text, b.limit, decimals_for(b.limit), PRICE_NEAREST);
+    name_budget(&b, cost, &limit);
     agent_end_at_limit(a, &limit, text.data);
 }
 

@@ -53,27 +53,21 @@ free_block(struct claude_block *b)
     sbuf_fini(&b->citations);
 }
 
+/* index: as it was sent; -1: it was not, which means the open one where servers
+   of other vendors may leave it out. */
 static struct claude_block *
 find_block(const struct claude_stream *s, int64_t index)
 {
+    bool any_open = index < 0 && s->compatible;
+
     for (size_t i = s->n_blocks; i > 0; i--) {
-        if (s->blocks[i - 1].index == index) {
-            return &s->blocks[i - 1];
+        struct claude_block *b = &s->blocks[i - 1];
+
+        if (any_open ? !b->stopped : b->index == index) {
+            return b;
         }
     }
     return NULL;
-}
-
-/* The block that goes on where a server does not say which one; -1: none. */
-static int64_t
-open_index(const struct claude_stream *s)
-{
-    for (size_t i = s->n_blocks; i > 0; i--) {
-        if (!s->blocks[i - 1].stopped) {
-            return s->blocks[i - 1].index;
-        }
-    }
-    return -1;
 }
 
 static int64_t
@@ -341,13 +335,9 @@ set_signature(struct claude_stream *s, struct claude_block *b,
     return 0;
 }
 
-/* index: as it was sent; -1: it was not. */
 static int
 find_open(struct claude_stream *s, int64_t index, struct claude_block **out)
 {
-    if (index < 0 && s->compatible) {
-        index = open_index(s);
-    }
     *out = find_block(s, index);
     return *out == NULL || (*out)->stopped
                ? fail_protocol(s, "the service continued no open block")
@@ -484,8 +474,7 @@ take_stop(struct claude_stream *s, const struct cJSON *from)
 static int
 on_block_stop(struct claude_stream *s, int64_t index)
 {
-    struct claude_block *b =
-        find_block(s, index < 0 && s->compatible ? open_index(s) : index);
+    struct claude_block *b = find_block(s, index);
 
     if (b == NULL) {
         return fail_protocol(s, "the service ended no open block");

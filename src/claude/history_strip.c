@@ -6,7 +6,6 @@
 #include "claude/history_internal.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"

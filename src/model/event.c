@@ -19,12 +19,6 @@ static const char *const kind_names[] = {
     [EVENT_ERROR] = "error",       [EVENT_DONE] = "done",
 };
 
-static const char *const way_names[] = {
-    [EVENT_WAY_NONE] = "none",         [EVENT_WAY_RETRY] = "retry",
-    [EVENT_WAY_BUDGET] = "budget",     [EVENT_WAY_SETTING] = "setting",
-    [EVENT_WAY_REPHRASE] = "rephrase", [EVENT_WAY_SMALLER] = "smaller",
-};
-
 static const struct {
     const char *name;
     bool lost;
@@ -53,13 +47,6 @@ event_outcome_name(enum event_outcome outcome)
 {
     assert((size_t)outcome < LEN(outcomes));
     return outcomes[outcome].name;
-}
-
-const char *
-event_way_name(enum event_way way)
-{
-    assert((size_t)way < LEN(way_names));
-    return way_names[way];
 }
 
 bool

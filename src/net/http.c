@@ -13,7 +13,6 @@
 #include <curl/curl.h>
 
 #include "base/alloc.h"
-#include "base/array.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -562,11 +561,10 @@ set_callbacks(struct http_call *call)
 /* --- public --- */
 
 struct http *
-http_new(struct loop *loop, const struct http_config *config, struct error *err)
+http_new(struct loop *loop, const struct http_config *config)
 {
     struct http *http = xcalloc(1, sizeof(*http));
 
-    (void)err;
     http->loop = loop;
     http->user_agent = xstrdup(config->user_agent);
     http->ca_file = xstrdup(config->ca_file);

@@ -247,8 +247,9 @@ http_set_options(struct http_call *call, const struct http_request *request)
         curl_easy_setopt(easy, CURLOPT_HTTP_VERSION,
                          (long)CURL_HTTP_VERSION_1_1);
     }
-    if (str_starts(request->url, "http://") && call->n_secret_lines > 0) {
-        /* A proxy would see the key of a server on this machine in clear. */
+    if (str_starts(request->url, "http://")) {
+        /* A proxy would see all of it in clear, and cannot reach a server on
+           this machine. */
         curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
     }
     set_safety(call);

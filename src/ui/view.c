@@ -5,26 +5,18 @@
 
 #include "ui/view.h"
 
-#include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "base/loop.h"
-#include "base/paths.h"
 #include "base/str.h"
 #include "base/utf8.h"
 #include "model/event.h"
-#include "model/output.h"
 #include "model/price.h"
 #include "model/sink.h"
-#include "model/table.h"
-#include "render/table_layout.h"
-#include "store/recorder.h"
 #include "term/tty.h"
 #include "ui/view_internal.h"
 
@@ -81,8 +73,6 @@ view_end_program_line(struct view *v, struct view_program *p)
         out_text_end(v->config.out, &p->stream);
 }
 
-/* Ends lines that streams have left open, so that another voice begins on its
-   own. */
 void
 view_end_lines(struct view *v)
 {
@@ -348,8 +338,8 @@ view_show_words(struct view *v, const struct event *ev, struct out_stream *s,
 
 /* ---- ends ---------------------------------------------------------------- */
 
-static void
-add_closing_part(const struct view *v, struct sbuf *sb, const char *text)
+void
+view_add_part(const struct view *v, struct sbuf *sb, const char *text)
 {
     if (sb->len > 0)
         sbuf_addf(sb, " %s ", view_dot(v));
@@ -361,19 +351,19 @@ static void
 add_closing(const struct view *v, const struct event *ev, struct sbuf *sb)
 {
     if (ev->outcome == EVENT_INTERRUPTED)
-        add_closing_part(v, sb, "stopped by Ctrl-C");
+        view_add_part(v, sb, "stopped by Ctrl-C");
     if (ev->n_cells > 0) {
         AUTO_FREE char *cells =
             xasprintf("%d cell%s", ev->n_cells, ev->n_cells == 1 ? "" : "s");
 
-        add_closing_part(v, sb, cells);
+        view_add_part(v, sb, cells);
     }
     if (ev->duration_ms >= VIEW_TIME_MS) {
         AUTO_SBUF struct sbuf time = {0};
 
         sbuf_init(&time, 64);
         str_add_duration(&time, ev->duration_ms);
-        add_closing_part(v, sb, time.data);
+        view_add_part(v, sb, time.data);
     }
     if (ev->cost_nanousd > 0) {
         AUTO_SBUF struct sbuf cost = {0};
@@ -382,7 +372,7 @@ add_closing(const struct view *v, const struct event *ev, struct sbuf *sb)
         if (ev->cost_at_least)
             sbuf_add_str(&cost, "at least ");
         price_add_cost(&cost, ev->cost_nanousd);
-        add_closing_part(v, sb, cost.data);
+        view_add_part(v, sb, cost.data);
     }
 }
 

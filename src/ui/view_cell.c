@@ -3,7 +3,6 @@
 #include "config.h"
 #endif
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,31 +45,33 @@ view_code(struct view *v, int number, const char *code)
     out_line(out, ch, STYLE_DIM, view_rule(v));
 }
 
+/* What a program gave, whole; of s the channel is set, and a limit of columns
+   if there is one. */
+static void
+show_block(struct view *v, struct out_stream s, const char *data, size_t len)
+{
+    s.context = SANITIZE_PROGRAM;
+    s.margin = view_margin(v);
+    s.wrap = true;
+    view_speak(v, s.channel, VOICE_PROGRAM);
+    out_text(v->config.out, &s, data, len);
+    out_text_end(v->config.out, &s);
+}
+
 void
 view_block(struct view *v, const char *text)
 {
-    struct out_stream s = {.context = SANITIZE_PROGRAM,
-                           .channel = view_side(v),
-                           .margin = view_margin(v),
-                           .wrap = true};
-
-    view_speak(v, view_side(v), VOICE_PROGRAM);
-    out_text(v->config.out, &s, text, strlen(text));
-    out_text_end(v->config.out, &s);
+    show_block(v, (struct out_stream){.channel = view_side(v)}, text,
+               strlen(text));
 }
 
 void
 view_full(struct view *v, const char *data, size_t len)
 {
-    struct out_stream s = {.context = SANITIZE_PROGRAM,
-                           .channel = view_main(v),
-                           .margin = view_margin(v),
-                           .max_columns = SIZE_MAX,
-                           .wrap = true};
-
-    view_speak(v, view_main(v), VOICE_PROGRAM);
-    out_text(v->config.out, &s, data, len);
-    out_text_end(v->config.out, &s);
+    show_block(
+        v,
+        (struct out_stream){.channel = view_main(v), .max_columns = SIZE_MAX},
+        data, len);
 }
 
 static void
@@ -321,14 +322,8 @@ view_show_result(struct view *v, const struct event *ev)
     } else if (o->table != NULL) {
         show_table(v, ev);
     } else if (o->text != NULL) {
-        struct out_stream s = {.context = SANITIZE_PROGRAM,
-                               .channel = view_side(v),
-                               .margin = view_margin(v),
-                               .wrap = true};
-
-        view_speak(v, view_side(v), VOICE_PROGRAM);
-        out_text(v->config.out, &s, o->text, o->text_len);
-        out_text_end(v->config.out, &s);
+        show_block(v, (struct out_stream){.channel = view_side(v)}, o->text,
+                   o->text_len);
     }
 }
 

@@ -32,13 +32,13 @@ view_hold_words(struct view *v, const struct event *ev)
 }
 
 static void
-show(struct view *v, size_t from, size_t to, bool end)
+show(struct view *v, size_t from, size_t to)
 {
     view_show_words(v,
                     &(struct event){.kind = EVENT_TEXT,
                                     .text = v->held.data + from,
                                     .len = to - from,
-                                    .end = end},
+                                    .end = true},
                     &v->model, &v->model_open, view_main(v), VOICE_MODEL);
 }
 
@@ -48,11 +48,11 @@ view_release_words(struct view *v)
     size_t at = 0;
 
     for (size_t i = 0; i < v->n_held_ends; i++) {
-        show(v, at, v->held_ends[i], true);
+        show(v, at, v->held_ends[i]);
         at = v->held_ends[i];
     }
     if (at < v->held.len)
-        show(v, at, v->held.len, true);
+        show(v, at, v->held.len);
     if (!sbuf_ok(&v->held))
         view_warning(v, "an answer of more than %u MiB is not shown whole",
                      VIEW_HELD_BYTES >> 20);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The state of the view, shared by the stream of events (view.c), pictures
- * (view_picture.c) and load reports (view_load.c).
+ * The state of the view, shared by the stream of events (view.c), cells
+ * (view_cell.c), words that are held back (view_held.c), limits (view_limit.c),
+ * load reports (view_load.c), pictures (view_picture.c), the live line
+ * (view_status.c) and thinking (view_thinking.c).
  */
 #ifndef UI_VIEW_INTERNAL_H
 #define UI_VIEW_INTERNAL_H
@@ -111,6 +113,9 @@ void view_end_program_line(struct view *v, struct view_program *p);
 
 /* A line of the program's own, dim, with its mark. */
 void view_note_text(struct view *v, const char *text);
+
+/* Adds a part of such a line, behind a dot if it is not the first. */
+void view_add_part(const struct view *v, struct sbuf *sb, const char *text);
 
 /* Words of the model as they come, in their voice. */
 void view_show_words(struct view *v, const struct event *ev,

@@ -14,14 +14,6 @@
 #include "model/price.h"
 #include "ui/view_internal.h"
 
-#define CENT (PRICE_DOLLAR / 100)
-
-static void
-add_part(const struct view *v, struct sbuf *sb, const char *text)
-{
-    sbuf_addf(sb, " %s %s", view_dot(v), text);
-}
-
 /* Which cells have run, and what is left of them. */
 static void
 add_kept(const struct view *v, const struct event *ev, struct sbuf *sb)
@@ -38,33 +30,34 @@ add_kept(const struct view *v, const struct event *ev, struct sbuf *sb)
             : xasprintf("%s and %s variables are kept", cells, whose);
 
     if (last > 0)
-        add_part(v, sb, text);
+        view_add_part(v, sb, text);
 }
 
 static void
 add_command(const struct view *v, const struct event *ev, struct sbuf *sb)
 {
-    AUTO_FREE char *budget = xasprintf(
-        ":budget %" PRId64 ".%02" PRId64 ", :retry",
-        ev->way_nanousd / PRICE_DOLLAR, ev->way_nanousd % PRICE_DOLLAR / CENT);
+    AUTO_FREE char *budget =
+        xasprintf(":budget %" PRId64 ".%02" PRId64 ", :retry",
+                  ev->way_nanousd / PRICE_DOLLAR,
+                  ev->way_nanousd % PRICE_DOLLAR / PRICE_CENT);
 
     switch (ev->way) {
     case EVENT_WAY_NONE:
         break;
     case EVENT_WAY_RETRY:
-        add_part(v, sb, ":retry");
+        view_add_part(v, sb, ":retry");
         break;
     case EVENT_WAY_BUDGET:
-        add_part(v, sb, budget);
+        view_add_part(v, sb, budget);
         break;
     case EVENT_WAY_SETTING:
-        add_part(v, sb, ev->limit);
+        view_add_part(v, sb, ev->limit);
         break;
     case EVENT_WAY_REPHRASE:
-        add_part(v, sb, ":retry, or ask in another way");
+        view_add_part(v, sb, ":retry, or ask in another way");
         break;
     case EVENT_WAY_SMALLER:
-        add_part(v, sb, ":retry, or ask for smaller steps");
+        view_add_part(v, sb, ":retry, or ask for smaller steps");
         break;
     }
 }
@@ -74,11 +67,11 @@ static void
 add_setting(const struct view *v, const struct event *ev, struct sbuf *sb)
 {
     if (ev->limit != NULL)
-        add_part(v, sb, ev->limit);
+        view_add_part(v, sb, ev->limit);
     if (ev->way == EVENT_WAY_REPHRASE)
-        add_part(v, sb, "ask in another way");
+        view_add_part(v, sb, "ask in another way");
     else if (ev->way == EVENT_WAY_SMALLER)
-        add_part(v, sb, "ask for smaller steps");
+        view_add_part(v, sb, "ask for smaller steps");
 }
 
 void

@@ -3,7 +3,6 @@
 #include "config.h"
 #endif
 
-#include <inttypes.h>
 #include <string.h>
 
 #include "base/str.h"

@@ -13,11 +13,13 @@
 A Place has a home, a working directory and everything that a run leaves there.
 """
 
+import contextlib
 import json
 import os
 import re
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -27,8 +29,8 @@ sys.path.insert(0, os.path.join(HERE, "..", "helpers"))
 sys.path.insert(0, os.path.join(HERE, "..", "fakes"))
 
 import tap  # noqa: E402
-from pty_session import (PtySession, escaped, make_home,  # noqa: E402
-                         run_piped)
+from pty_session import (PtySession, build_env, escaped,  # noqa: E402
+                         make_home, run_piped)
 
 SANDPIPER = os.path.abspath(os.environ.get("SANDPIPER", "./sandpiper"))
 FACTOR = tap.FACTOR
@@ -193,6 +195,25 @@ class Place:
                          dir=self.dir, term=term)
         assert not REPORT.search(done.stderr), done
         return done
+
+    @contextlib.contextmanager
+    def running(self, server, *args, stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE):
+        """The program in pipes, while it runs; killed if it still does at the
+        end."""
+        child = subprocess.Popen(
+            [SANDPIPER] + list(args), stdin=stdin, stdout=stdout,
+            stderr=subprocess.PIPE, bufsize=0, cwd=self.work,
+            start_new_session=True,
+            env=build_env(self.homes, "xterm-256color", self.env(server)))
+        try:
+            yield child
+        finally:
+            child.kill()
+            child.wait()
+            for pipe in (child.stdin, child.stdout, child.stderr):
+                if pipe is not None:
+                    pipe.close()
 
 
 def messages(request):

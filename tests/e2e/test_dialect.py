@@ -275,6 +275,15 @@ def test_a_server_on_this_machine_needs_no_key():
 
 
 @tap.timeout(60)
+def test_no_proxy_stands_before_a_server_on_this_machine():
+    # Nobody listens there.
+    done, requests = ask_without_a_key(
+        ["name: m", "max_attempts: 1"],
+        dict.fromkeys(("http_proxy", "all_proxy"), "http://127.0.0.1:1"))
+    assert done.status == 0 and len(requests) == 1, done
+
+
+@tap.timeout(60)
 def test_a_server_on_this_machine_that_wants_a_key_after_all():
     done, (request,) = ask_without_a_key(
         ["name: m"], answers=[refuse(401, {"error": "no api key passed in"})])

@@ -14,14 +14,13 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
-from program import SANDPIPER, STEP_S, Place  # noqa: E402
+from program import STEP_S, Place  # noqa: E402
 
 import tap  # noqa: E402
 from certs import make_certs  # noqa: E402
 from claude_server import (ClaudeServer, cut, error,  # noqa: E402
                            error_event, hang, mark, reply, text, thinking,
                            tool_use)
-from pty_session import build_env  # noqa: E402
 
 TOP = os.path.join(HERE, "..", "..")
 FEW = "model:\n  max_attempts: 2\n"
@@ -215,21 +214,11 @@ def test_9_data():
 def ended(script, act, stdout=subprocess.PIPE):
     """The status of a run that `act` ends, when the service is at "there"."""
     with Place() as place, ClaudeServer(list(script)) as server:
-        child = subprocess.Popen(
-            [SANDPIPER, "-c", "why?"], stdin=subprocess.DEVNULL,
-            stdout=stdout, stderr=subprocess.PIPE, cwd=place.work,
-            start_new_session=True, bufsize=0,
-            env=build_env(place.homes, "dumb", place.env(server)))
-        try:
+        with place.running(server, "-c", "why?", stdout=stdout) as child:
             server.wait_reached("there", STEP_S)
             act(child, server)
             child.stderr.read()
             return child.wait(STEP_S)
-        finally:
-            child.kill()
-            child.wait()
-            child.stdout.close()
-            child.stderr.close()
 
 
 @tap.timeout(60)

@@ -27,14 +27,6 @@ def run(code):
     return tool_use("run_python", {"code": code})
 
 
-def start(place, server, *args, stdin=subprocess.PIPE,
-          stdout=subprocess.PIPE):
-    return subprocess.Popen(
-        [SANDPIPER] + list(args), stdin=stdin, stdout=stdout,
-        stderr=subprocess.PIPE, bufsize=0, cwd=place.work,
-        start_new_session=True, env=build_env(place.homes, "xterm-256color", place.env(server)))
-
-
 # ---- the streams ------------------------------------------------------------
 
 def test_one_question():
@@ -239,8 +231,7 @@ def test_lines_come_one_by_one():
     """An answer is there before the next question is written."""
     with Place() as place, ClaudeServer([
             reply(["One."]), reply(["Two."])]) as server:
-        child = start(place, server)
-        try:
+        with place.running(server, stdin=subprocess.PIPE) as child:
             child.stdin.write(b"first\n")
             assert child.stdout.readline() == b"One.\n"
             child.stdin.write(b"second\n")
@@ -248,11 +239,6 @@ def test_lines_come_one_by_one():
             assert child.stdout.readline() == b"Two.\n"
             child.stdin.close()
             assert child.wait(STEP_S) == 0
-        finally:
-            child.kill()
-            child.wait()
-            child.stdout.close()
-            child.stderr.close()
 
 
 def test_a_question_leaves_stdin_alone():
@@ -302,43 +288,31 @@ def test_nobody_reads():
             reply([text("Line one.\n"), run(many)]),
             reply([text(*["More and more of it.\n"] * 2000)])],
             repeat=True) as server:
-        child = start(place, server, "-c", "what?")
-        try:
+        with place.running(server, "-c", "what?") as child:
             assert child.stdout.readline() == b"Line one.\n"
             child.stdout.close()
-            child.stdin.close()
             err = child.stderr.read()
             assert child.wait(STEP_S) == 141, (child.returncode, err)
-        finally:
-            child.kill()
-            child.wait()
-            child.stderr.close()
 
 
 def test_nobody_reads_stderr():
     with Place() as place, ClaudeServer([
             reply([run("print('x' * 100000)")]), reply(["Fine."])],
             repeat=True) as server:
-        child = start(place, server, "-c", "what?")
-        try:
+        with place.running(server, "-c", "what?") as child:
             child.stderr.close()
-            child.stdin.close()
             out = child.stdout.read()
             assert child.wait(STEP_S) in (0, 141), child.returncode
             if child.returncode == 0:
                 assert out == b"Fine.\n", out
-        finally:
-            child.kill()
-            child.wait()
-            child.stdout.close()
 
 
 def test_a_full_device():
     with Place() as place, ClaudeServer([
             reply(["An answer."])]) as server, open("/dev/full", "wb") as out:
-        child = start(place, server, "-c", "what?", stdout=out)
-        _, err = child.communicate(timeout=STEP_S)
-        assert child.returncode != 0, err
+        with place.running(server, "-c", "what?", stdout=out) as child:
+            err = child.stderr.read()
+            assert child.wait(STEP_S) != 0, err
 
 
 def test_interrupted_in_a_cell():
@@ -366,9 +340,7 @@ def test_interrupted_in_a_wait():
 def is_interrupted(place, server, sign=None):
     """SIGINT, as a shell sends it to everything in the foreground; what is
     then said."""
-    child = start(place, server, "-c", "what?")
-    try:
-        child.stdin.close()
+    with place.running(server, "-c", "what?") as child:
         if sign:
             while True:
                 line = child.stderr.readline()
@@ -383,11 +355,6 @@ def is_interrupted(place, server, sign=None):
         assert child.wait(10) == 130, child.returncode
         wait_until(lambda: not group(child.pid), "processes are left")
         return said
-    finally:
-        child.kill()
-        child.wait()
-        child.stdout.close()
-        child.stderr.close()
 
 
 def group(session):
@@ -399,19 +366,12 @@ def group(session):
 def test_terminated():
     with Place() as place, ClaudeServer([
             reply([run("print('on')\nwhile True: pass\n")])]) as server:
-        child = start(place, server, "-c", "what?")
-        try:
-            child.stdin.close()
+        with place.running(server, "-c", "what?") as child:
             while b"\xe2\x94\x82 on" not in child.stderr.readline():
                 pass
             child.terminate()
             assert child.wait(10) == 143, child.returncode
             wait_until(lambda: not group(child.pid), "processes are left")
-        finally:
-            child.kill()
-            child.wait()
-            child.stdout.close()
-            child.stderr.close()
 
 
 def test_signals_that_are_ignored():

@@ -37,14 +37,6 @@ def ask(script, config=None, stdin=None):
         return done, server.message_requests
 
 
-def start(place, server, stdout=subprocess.PIPE):
-    return subprocess.Popen(
-        [SANDPIPER, "-c", "how is it?"], stdin=subprocess.DEVNULL,
-        stdout=stdout, stderr=subprocess.PIPE, bufsize=0, cwd=place.work,
-        start_new_session=True,
-        env=build_env(place.homes, "xterm-256color", place.env(server)))
-
-
 # ---- asked for again --------------------------------------------------------
 
 @tap.timeout(60)
@@ -121,19 +113,13 @@ def test_a_reply_comes_once_it_is_kept():
     with Place() as place, ClaudeServer([
             reply([text("I will look."), run("print(1)")]),
             reply([text("Half", gate("go"), " and half.")])]) as server:
-        child = start(place, server)
-        try:
+        with place.running(server, "-c", "how is it?") as child:
             line = child.stdout.readline()
             assert line == b"I will look.\n", line
             server.release("go")
             rest = child.stdout.read()
             assert rest == b"\nHalf and half.\n", rest
             assert child.wait(STEP_S) == 0
-        finally:
-            child.kill()
-            child.wait()
-            child.stdout.close()
-            child.stderr.close()
 
 
 @tap.timeout(60)
@@ -145,18 +131,12 @@ def test_words_that_an_interrupt_keeps():
         done = place.script(server, "-c", "how is it?")
         assert (done.status, done.stdout) == (8, b"Half a word\n"), done
     with Place() as place, ClaudeServer([half]) as server:
-        child = start(place, server)
-        try:
+        with place.running(server, "-c", "how is it?") as child:
             while child.stderr.readline() != b"Hm.\n":
                 assert child.poll() is None
             os.killpg(child.pid, signal.SIGINT)
             assert child.stdout.read() == b"Half a word\n"
             assert child.wait(STEP_S) == 130
-        finally:
-            child.kill()
-            child.wait()
-            child.stdout.close()
-            child.stderr.close()
 
 
 @tap.timeout(60)
@@ -179,22 +159,17 @@ def test_in_the_order_in_which_they_belong():
 def test_a_terminal_shows_them_as_they_come():
     """Also where the question is an option: there somebody reads along."""
     master, slave = os.openpty()
-    with Place() as place, ClaudeServer([
+    with Place() as place, os.fdopen(master, "rb", 0) as screen, ClaudeServer([
             reply([text("First line.\nHalf", gate("go"), " and half.")])
             ]) as server:
-        child = start(place, server, stdout=slave)
-        try:
+        with place.running(server, "-c", "how is it?",
+                           stdout=slave) as child:
             os.close(slave)
             data = b""
             while b"First line." not in data:
-                data += os.read(master, 4096)
+                data += screen.read(4096)
             server.release("go")
             assert child.wait(STEP_S) == 0
-        finally:
-            child.kill()
-            child.wait()
-            child.stderr.close()
-            os.close(master)
 
 
 if __name__ == "__main__":

@@ -346,7 +346,7 @@ class Faults:
 
 
 def _bare(value):
-    """A value without cache marks, which may come and go."""
+    """A value without cache breakpoints, which may come and go."""
     if isinstance(value, dict):
         return {key: _bare(item) for key, item in value.items()
                 if key != "cache_control"}

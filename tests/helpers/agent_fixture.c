@@ -429,6 +429,12 @@ static const struct sandbox_ops box_ops = {
 /* ---- the sink -------------------------------------------------------------
  */
 
+static const char *const way_names[] = {
+    [EVENT_WAY_NONE] = "none",         [EVENT_WAY_RETRY] = "retry",
+    [EVENT_WAY_BUDGET] = "budget",     [EVENT_WAY_SETTING] = "setting",
+    [EVENT_WAY_REPHRASE] = "rephrase", [EVENT_WAY_SMALLER] = "smaller",
+};
+
 static void
 log_event(struct fixture *f, const struct event *ev)
 {
@@ -453,8 +459,8 @@ log_event(struct fixture *f, const struct event *ev)
         sbuf_addf(&f->log, " (%s)", ev->err->msg);
     if (ev->outcome == EVENT_LIMIT)
         sbuf_addf(&f->log, " {%s %s %lld, kept %d-%d}",
-                  ev->limit != NULL ? ev->limit : "-", event_way_name(ev->way),
-                  (long long)(ev->way_nanousd / (PRICE_DOLLAR / 100)),
+                  ev->limit != NULL ? ev->limit : "-", way_names[ev->way],
+                  (long long)(ev->way_nanousd / PRICE_CENT),
                   ev->first_kept_cell, ev->last_kept_cell);
     if (ev->is_void)
         sbuf_add_str(&f->log, " void");

@@ -642,7 +642,7 @@ test_transport_http_without_a_key(void **state)
 {
     struct loop *loop = loop_new(NULL);
     const struct http_config http_config = {0};
-    struct http *http = http_new(loop, &http_config, NULL);
+    struct http *http = http_new(loop, &http_config);
     const struct transport_http_config config = {0};
     const struct transport_http_config bad = {.base_url = "ftp://x"};
     const struct transport_request request = {.path = "/v1/messages"};

@@ -696,7 +696,7 @@ test_max_tokens_change_nothing_else(void **state)
 
 /* --- marks of the cache --- */
 
-/* Counts marks, and checks that each is where it may be. */
+/* Counts breakpoints, and checks that each is where it may be. */
 static size_t
 count_breakpoints(const struct cJSON *tree, bool *ok)
 {

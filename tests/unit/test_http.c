@@ -253,7 +253,7 @@ set_up(struct fixture *f, const char *answer)
     start_server(&f->server, f->loop);
     f->server.answer = answer;
     f->server.answer_len = answer != NULL ? strlen(answer) : 0;
-    f->http = http_new(f->loop, &config, NULL);
+    f->http = http_new(f->loop, &config);
     sbuf_init(&f->body, MAX_BYTES);
     snprintf(f->url, sizeof(f->url), "http://127.0.0.1:%d/v1/x",
              f->server.port);
@@ -608,7 +608,7 @@ test_hanging_connect(void **state)
             f.timer = loop_add_timer(f.loop, 30, on_timer, &f);
         } else {
             http_free(f.http);
-            f.http = http_new(f.loop, &config, NULL);
+            f.http = http_new(f.loop, &config);
         }
         begun = clock_now_ms();
         get(&f, 0);
@@ -722,9 +722,5 @@ main(void)
         cmocka_unit_test(test_start_refuses),
     };
 
-    /* A proxy of the environment would be asked for the loopback too. */
-    unsetenv("http_proxy");
-    unsetenv("all_proxy");
-    unsetenv("ALL_PROXY");
     return cmocka_run_group_tests_name("http", tests, NULL, NULL);
 }

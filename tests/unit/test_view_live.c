@@ -15,8 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -24,107 +22,24 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/io.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/sbuf.h"
 #include "model/event.h"
-#include "model/sink.h"
-#include "term/out.h"
+#include "unit/view_screen.h"
 
-#define MAX_SCREEN (1u << 20)
 #define DOT "\xC2\xB7"
 #define RULE "\xE2\x94\x80\xE2\x94\x80"
 #define DOTS "\xE2\x80\xA6"
 #define OVERLOADED "the service is overloaded (529, request req_1)"
 #define START_OF_LINE "\r\033[K"
 
-enum kind { PLAIN, DUMB, TERMINAL };
-
-struct fixture {
-    struct loop *loop;
-    struct sink_chain *chain;
-    struct out *out;
-    struct view *view;
-    int fds[2];
-    struct sbuf text[2];
-};
-
-struct setting {
-    enum kind kind;
-    int columns;
-    const char *thinking;
-    bool no_commands;
-};
-
+/* With all characters. */
 static struct fixture *
-begin(struct setting with)
+begin_live(struct setting with)
 {
-    struct fixture *f = xcalloc(1, sizeof(*f));
-    struct error err = {0};
-
-    f->loop = loop_new(&err);
-    assert_non_null(f->loop);
-    for (size_t i = 0; i < 2; i++) {
-        f->fds[i] = memfd_create("screen", MFD_CLOEXEC);
-        assert_true(f->fds[i] >= 0);
-        sbuf_init(&f->text[i], MAX_SCREEN);
-    }
-    f->out = out_new(&(struct out_config){
-        .loop = f->loop,
-        .main_fd = f->fds[0],
-        .side_fd = f->fds[1],
-        .terminal = with.kind != PLAIN,
-        .sequences = with.kind == TERMINAL,
-        .unicode = true,
-    });
-    if (with.kind != PLAIN)
-        out_set_size(f->out, with.columns > 0 ? with.columns : 80, 24);
-    f->view = view_new(&(struct view_config){
-        .loop = f->loop,
-        .out = f->out,
-        .graphics = "none",
-        .thinking = with.thinking,
-        .no_commands = with.no_commands,
-    });
-    f->chain = sink_chain_new();
-    sink_chain_add(f->chain, &view_sink, f->view);
-    return f;
-}
-
-/* Ends the screen: everything is written, and nothing can be added. */
-static void
-finish(struct fixture *f)
-{
-    struct error err = {0};
-
-    view_free(f->view);
-    out_free(f->out);
-    for (size_t i = 0; i < 2; i++) {
-        assert_int_equal(lseek(f->fds[i], 0, SEEK_SET), 0);
-        assert_int_equal(io_read_all(f->fds[i], &f->text[i], &err), 0);
-    }
-}
-
-static void
-end(struct fixture *f)
-{
-    sink_chain_free(f->chain);
-    loop_free(f->loop);
-    for (size_t i = 0; i < 2; i++) {
-        close(f->fds[i]);
-        sbuf_fini(&f->text[i]);
-    }
-    free(f);
-}
-
-static void
-put(struct fixture *f, struct event ev)
-{
-    struct error err = {0};
-
-    if (sink_chain_put(f->chain, &ev, &err) < 0)
-        fail_msg("%s", err.msg);
+    with.unicode = true;
+    return begin(with);
 }
 
 static void
@@ -180,7 +95,7 @@ expect_in(const char *text, const char *expect)
 static void
 test_wait_counts_down(void **state)
 {
-    struct fixture *f = begin((struct setting){.kind = TERMINAL});
+    struct fixture *f = begin_live((struct setting){.kind = TERMINAL});
     const char *two = NULL;
     const char *one = NULL;
     const char *over = NULL;
@@ -224,8 +139,8 @@ test_wait_fits_into_the_width(void **state)
     (void)state;
     for (size_t i = 0; i < LEN(width_cases); i++) {
         const struct width_case *c = &width_cases[i];
-        struct fixture *f =
-            begin((struct setting){.kind = TERMINAL, .columns = c->columns});
+        struct fixture *f = begin_live(
+            (struct setting){.kind = TERMINAL, .columns = c->columns});
 
         put_wait(f, OVERLOADED, 9000);
         finish(f);
@@ -242,14 +157,14 @@ test_wait_is_a_line_where_there_is_no_live_line(void **state)
     struct fixture *f = NULL;
 
     (void)state;
-    f = begin((struct setting){.kind = PLAIN});
+    f = begin_live((struct setting){.kind = PLAIN});
     put_wait(f, OVERLOADED, 9000);
     put_text(f, EVENT_STATUS, "waiting for the model", false);
     finish(f);
     assert_int_equal(f->text[0].len, 0);
     expect_text("stderr", f->text[1].data, expect);
     end(f);
-    f = begin((struct setting){.kind = DUMB, .columns = 100});
+    f = begin_live((struct setting){.kind = DUMB, .columns = 100});
     put_wait(f, OVERLOADED, 9000);
     finish(f);
     expect_text("dumb", f->text[0].data, expect);
@@ -260,7 +175,7 @@ test_wait_is_a_line_where_there_is_no_live_line(void **state)
 static void
 test_wait_says_nothing_that_it_should_not(void **state)
 {
-    struct fixture *f = begin((struct setting){.kind = TERMINAL});
+    struct fixture *f = begin_live((struct setting){.kind = TERMINAL});
 
     (void)state;
     log_hide("sk-secret-0123456789");
@@ -276,7 +191,7 @@ test_wait_says_nothing_that_it_should_not(void **state)
 static void
 test_status_after_a_wait_is_no_wait(void **state)
 {
-    struct fixture *f = begin((struct setting){.kind = TERMINAL});
+    struct fixture *f = begin_live((struct setting){.kind = TERMINAL});
     const char *last = NULL;
 
     (void)state;
@@ -317,7 +232,7 @@ test_end_of_a_turn_offers_another_try(void **state)
     (void)state;
     for (size_t i = 0; i < LEN(retry_cases); i++) {
         const struct retry_case *c = &retry_cases[i];
-        struct fixture *f = begin(c->with);
+        struct fixture *f = begin_live(c->with);
         struct error err = {.code = c->code, .http_status = c->http_status};
 
         snprintf(err.msg, sizeof(err.msg), "it did not work");
@@ -385,7 +300,7 @@ test_thinking(void **state)
     for (size_t i = 0; i < LEN(thinking_cases); i++) {
         const struct thinking_case *c = &thinking_cases[i];
         struct fixture *f =
-            begin((struct setting){.kind = DUMB, .thinking = c->mode});
+            begin_live((struct setting){.kind = DUMB, .thinking = c->mode});
         AUTO_FREE char *expect = xasprintf(
             "%s%s", c->expect,
             c->then == EVENT_CODE ? RULE " 1 python\nx\n" RULE "\n" : "So.\n");
@@ -405,7 +320,7 @@ static void
 test_thinking_without_end_is_bounded(void **state)
 {
     struct fixture *f =
-        begin((struct setting){.kind = DUMB, .thinking = "brief"});
+        begin_live((struct setting){.kind = DUMB, .thinking = "brief"});
     AUTO_FREE char *big = xcalloc(1, 100001);
 
     (void)state;
@@ -424,7 +339,7 @@ static void
 test_thinking_is_said_once(void **state)
 {
     struct fixture *f =
-        begin((struct setting){.kind = DUMB, .thinking = "brief"});
+        begin_live((struct setting){.kind = DUMB, .thinking = "brief"});
 
     (void)state;
     put_text(f, EVENT_THINKING, "I look.", true);
@@ -453,7 +368,7 @@ test_thinking_from_a_second_up_has_a_line(void **state)
 
     (void)state;
     for (size_t i = 0; i < LEN(cases); i++) {
-        struct fixture *f = begin(cases[i].with);
+        struct fixture *f = begin_live(cases[i].with);
         const char *rest = NULL;
 
         put_text(f, EVENT_THINKING, "I think", false);
@@ -477,7 +392,7 @@ static void
 test_thinking_goes_to_the_side(void **state)
 {
     struct fixture *f =
-        begin((struct setting){.kind = PLAIN, .thinking = "brief"});
+        begin_live((struct setting){.kind = PLAIN, .thinking = "brief"});
 
     (void)state;
     put_text(f, EVENT_THINKING, "I look.", true);
@@ -493,7 +408,7 @@ test_thinking_goes_to_the_side(void **state)
 static void
 test_thinking_asked_for(void **state)
 {
-    struct fixture *f = begin((struct setting){.kind = PLAIN});
+    struct fixture *f = begin_live((struct setting){.kind = PLAIN});
 
     (void)state;
     view_thinking(f->view, "One\033[31m.\nerror: two\n\nThree.");
