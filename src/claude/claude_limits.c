@@ -36,19 +36,26 @@ static const struct window windows[] = {
     {"tokens", "tokens"},
 };
 
-/* "+hh:mm" or "-hh:mm"; false when it is neither. */
+/* Whether text begins as form does, in which 0 stands for any digit. */
 static bool
-parse_offset(const char *s, int64_t *out_ms)
+has_form(const char *text, const char *form)
 {
-    static const char form[] = "+00:00";
-    int64_t minutes;
-
-    for (size_t i = 1; i < sizeof(form) - 1; i++) {
-        if (form[i] == '0' ? !isdigit((unsigned char)s[i]) : s[i] != form[i]) {
+    for (size_t i = 0; form[i] != '\0'; i++) {
+        if (form[i] == '0' ? !isdigit((unsigned char)text[i])
+                           : text[i] != form[i]) {
             return false;
         }
     }
-    if (s[6] != '\0') {
+    return true;
+}
+
+/* "+hh:mm" or "-hh:mm", at its sign; false when it is neither. */
+static bool
+parse_offset(const char *s, int64_t *out_ms)
+{
+    int64_t minutes;
+
+    if (!has_form(s + 1, "00:00") || s[6] != '\0') {
         return false;
     }
     minutes =
@@ -61,9 +68,13 @@ int64_t
 claude_limits_time_ms(const char *text)
 {
     struct tm tm = {0};
-    const char *rest = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
+    const char *rest = NULL;
     int64_t offset_ms = 0;
 
+    /* strptime also takes fewer digits, and spaces. */
+    if (has_form(text, "0000-00-00T00:00:00")) {
+        rest = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
+    }
     if (rest == NULL) {
         return -1;
     }
