@@ -77,6 +77,7 @@ struct sandbox {
     /* Bringing back what a lost interpreter had. */
     bool restore_needed;
     bool restoring;
+    bool restore_runs; /* the back end is at a step of it */
     size_t restore_next;
     bool restore_put_done;
     int restore_fd;

@@ -227,6 +227,7 @@ handle_setup(void *ctx, enum sandbox_end end,
 {
     struct sandbox *sb = ctx;
 
+    sb->restore_runs = false;
     if (end == SANDBOX_DONE && outcome->outcome != EVENT_OK)
         note_failed_setup(sb, outcome);
     else if (end == SANDBOX_DONE)
@@ -250,6 +251,7 @@ handle_put_again(void *ctx, enum sandbox_end end, const struct error *err)
     struct sandbox *sb = ctx;
 
     close_fd(&sb->restore_fd);
+    sb->restore_runs = false;
     sb->restore_put_done = true;
     if (end != SANDBOX_DONE)
         LOG_WARN("%s could not be put again: %s",
@@ -273,6 +275,7 @@ put_again(struct sandbox *sb)
         return false;
     }
     put.fd = sb->restore_fd;
+    sb->restore_runs = true;
     sb->backend->ops->put(sb->backend, &put, NULL, handle_put_again, sb);
     return true;
 }
@@ -290,6 +293,8 @@ sandbox_restore_step(struct sandbox *sb)
     struct sandbox_cell cell = {.silent = true};
     const char *setup;
 
+    if (sb->restore_runs)
+        return;
     if (sb->restore_next >= sb->n_loaded) {
         sandbox_restore_end(sb);
         return;
@@ -300,6 +305,7 @@ sandbox_restore_step(struct sandbox *sb)
     cell.code = setup;
     cell.code_len = strlen(setup);
     cell.timeout_ms = sb->limits.cell_ms;
+    sb->restore_runs = true;
     sb->backend->ops->run_cell(sb->backend, &cell, &quiet, sb);
 }
 

@@ -310,6 +310,41 @@ test_a_cell_whose_files_come_back_late(void **state)
                "late(7,Cell 7: It ended. Loaded again: a.) run(b) begin x ");
 }
 
+/* Whatever is asked for while files come back, they come one after the other.
+ */
+static void
+ask_while_loading(struct test *t)
+{
+    assert_true(t->fake->runs);
+    sbuf_clear(&t->log);
+    sandbox_cancel(run(t, "c", 9));
+    loop_run(t->loop);
+    assert_string_equal(t->log.data, "<1,-,-> ");
+    sbuf_clear(&t->log);
+    end_cell(t->fake, SANDBOX_DONE, EVENT_OK);
+    loop_run(t->loop);
+}
+
+static void
+test_what_is_asked_while_files_come_back(void **state)
+{
+    struct error err = {.code = ERR_SANDBOX, .msg = "it ended"};
+    struct test t;
+
+    (void)state;
+    (void)begin(&t);
+    sandbox_add_loaded(t.sb, "/dev/null", "a.csv", "a", "load");
+    end_cell(t.fake, SANDBOX_RESTARTED, EVENT_KILLED);
+    loop_run(t.loop);
+    ask_while_loading(&t);
+    assert_string_equal(t.log.data, "<3,killed,-It ended. Loaded again: a.> ");
+    t.fake->base.on_lost(t.fake->base.on_lost_ctx, &err);
+    run(&t, "b", 8);
+    loop_run(t.loop);
+    ask_while_loading(&t);
+    finish(&t, "run(b) begin x ");
+}
+
 /* What its cells had is lost with an interpreter that ends by itself, too. */
 static void
 test_a_loss_while_idle(void **state)
@@ -388,6 +423,7 @@ main(void)
         cmocka_unit_test(test_a_cell_that_ends_in_time),
         cmocka_unit_test(test_a_cell_that_ends_late),
         cmocka_unit_test(test_a_cell_whose_files_come_back_late),
+        cmocka_unit_test(test_what_is_asked_while_files_come_back),
         cmocka_unit_test(test_a_loss_while_idle),
         cmocka_unit_test(test_a_loss_before_it),
         cmocka_unit_test(test_a_caller_that_frees_it),
