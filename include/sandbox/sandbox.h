@@ -191,7 +191,8 @@ struct sandbox_loaded {
     char *path;     /* owned; as it was named */
     char *name;     /* owned; inside */
     char *variable; /* owned */
-    char *setup;    /* owned; code that makes the variable again */
+    char *setup;    /* owned; code that makes the variable again; NULL: it is
+                       that of a file that was loaded since */
 };
 
 /* backend: owned from now on. limits are copied. */

@@ -597,11 +597,15 @@ sandbox_add_loaded(struct sandbox *sb, const char *path, const char *name,
 {
     struct sandbox_loaded *file = NULL;
 
-    /* Loaded anew under the same name: only the last one comes back. */
-    for (size_t i = 0; i < sb->n_loaded && file == NULL; i++)
-        if (strcmp(sb->loaded[i].name, name) == 0 &&
-            strcmp(sb->loaded[i].variable, variable) == 0)
+    /* Loaded anew: only the last one has the variable. */
+    for (size_t i = 0; i < sb->n_loaded; i++) {
+        if (strcmp(sb->loaded[i].variable, variable) != 0)
+            continue;
+        free(sb->loaded[i].setup);
+        sb->loaded[i].setup = NULL;
+        if (strcmp(sb->loaded[i].name, name) == 0)
             file = &sb->loaded[i];
+    }
     if (file == NULL) {
         sb->loaded =
             xreallocarray(sb->loaded, sb->n_loaded + 1, sizeof(sb->loaded[0]));

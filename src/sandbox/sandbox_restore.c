@@ -89,7 +89,8 @@ static void
 give_up_rest(struct sandbox *sb, const char *why)
 {
     for (; sb->restore_next < sb->n_loaded; sb->restore_next++)
-        note_failure(sb, why);
+        if (sb->loaded[sb->restore_next].setup != NULL)
+            note_failure(sb, why);
 }
 
 /* What ends the interpreter once would do so again; and what was there before
@@ -302,6 +303,12 @@ sandbox_restore_step(struct sandbox *sb)
     if (put_again(sb))
         return;
     setup = sb->loaded[sb->restore_next].setup;
+    if (setup == NULL) {
+        sb->restore_next++;
+        sb->restore_put_done = false;
+        sandbox_schedule(sb);
+        return;
+    }
     cell.code = setup;
     cell.code_len = strlen(setup);
     cell.timeout_ms = sb->limits.cell_ms;

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/error.h"
 #include "base/loop.h"
 #include "base/sbuf.h"
@@ -402,6 +403,34 @@ test_sandbox_brings_files_back(void **state)
                "run(ok) <0,ok,-,-> close ");
 }
 
+/* A file that is loaded again has another name inside and the same variable:
+   both names come back, the variable once. */
+static void
+test_sandbox_brings_a_variable_back_once(void **state)
+{
+    static const struct {
+        const struct sandbox_ops *ops;
+        const char *expect;
+    } cases[] = {
+        {&plain_ops,
+         "open run(restart) put(a.csv) put(a-2.csv) run(load new,silent) "
+         "<3,died,why Loaded again: a.,-> close "},
+        {&keeping_ops, "open run(restart) run(load new,silent) "
+                       "<3,died,why Loaded again: a.,-> close "},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < LEN(cases); i++) {
+        struct test t;
+
+        begin(&t, cases[i].ops);
+        sandbox_add_loaded(t.sb, "/dev/null", "a.csv", "a", "load old");
+        sandbox_add_loaded(t.sb, "/dev/null", "a-2.csv", "a", "load new");
+        run(&t, "restart");
+        finish(&t, cases[i].expect);
+    }
+}
+
 static void
 test_sandbox_keeps_files_where_they_are(void **state)
 {
@@ -573,6 +602,7 @@ main(void)
         cmocka_unit_test(test_sandbox_puts_before_it_opens),
         cmocka_unit_test(test_sandbox_that_cannot_open_says_why),
         cmocka_unit_test(test_sandbox_brings_files_back),
+        cmocka_unit_test(test_sandbox_brings_a_variable_back_once),
         cmocka_unit_test(test_sandbox_keeps_files_where_they_are),
         cmocka_unit_test(test_sandbox_says_what_does_not_come_back),
         cmocka_unit_test(test_sandbox_counts_names_that_are_too_many),
