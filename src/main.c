@@ -130,18 +130,6 @@ plain_out(struct loop *loop, bool unicode)
 }
 
 static int
-print_and_end(enum out_channel ch, bool unicode, const char *text, int status)
-{
-    struct out *out = plain_out(NULL, unicode);
-
-    out_say(out, ch, text);
-    if (out_is_gone(out))
-        status = 141;
-    out_free(out);
-    return status;
-}
-
-static int
 report(const struct error *err, bool unicode)
 {
     struct out *out = plain_out(NULL, unicode);
@@ -151,6 +139,33 @@ report(const struct error *err, bool unicode)
     view_free(view);
     out_free(out);
     return error_exit_status(err->code);
+}
+
+/* What was printed last is lost. That its reader went away is no news. */
+static void
+tell_gone(const struct out *out, bool unicode)
+{
+    struct error err = {0};
+
+    if (out_gone_errno(out) == EPIPE)
+        return;
+    error_fill(&err, ERR_IO, "standard output: %s",
+               strerror(out_gone_errno(out)));
+    (void)report(&err, unicode);
+}
+
+static int
+print_and_end(enum out_channel ch, bool unicode, const char *text, int status)
+{
+    struct out *out = plain_out(NULL, unicode);
+
+    out_say(out, ch, text);
+    if (out_is_gone(out)) {
+        tell_gone(out, unicode);
+        status = 141;
+    }
+    out_free(out);
+    return status;
 }
 
 static int
@@ -657,14 +672,19 @@ wait_for_reader(struct program *p)
 }
 
 static int
-exit_status(const struct program *p)
+exit_status(const struct program *p, bool unicode)
 {
+    int status = p->repl != NULL ? repl_exit_status(p->repl)
+                                 : oneshot_exit_status(p->oneshot);
+
     if (p->ended_by != 0)
         return 128 + p->ended_by;
-    if (out_is_gone(p->out) && p->tty == NULL)
-        return 128 + SIGPIPE;
-    return p->repl != NULL ? repl_exit_status(p->repl)
-                           : oneshot_exit_status(p->oneshot);
+    if (!out_is_gone(p->out) || p->tty != NULL)
+        return status;
+    /* A turn that ended for it has told why. */
+    if (status == 0)
+        tell_gone(p->out, unicode);
+    return 128 + SIGPIPE;
 }
 
 /* In the opposite order of building; each accepts what was never built. */
@@ -720,7 +740,7 @@ run(struct program *p, int argc, char **argv, bool unicode)
     }
     loop_run(p->loop);
     wait_for_reader(p);
-    status = exit_status(p);
+    status = exit_status(p, unicode);
     take_down(p);
     memset(p, 0, sizeof(*p));
     return status;

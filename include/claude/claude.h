@@ -89,6 +89,10 @@ struct claude_handlers {
     /* What is shown so far of this reply is void: it is asked for again. */
     void (*on_discard)(void *ctx);
 
+    /* A reply that had begun to come, shown or not, is lost: it may have to be
+       paid all the same. Behind on_discard and before on_retry. */
+    void (*on_lost)(void *ctx);
+
     /* Waits wait_ms before attempt (2, 3, ...) because of err. */
     void (*on_retry)(void *ctx, int attempt, int64_t wait_ms,
                      const struct error *err);

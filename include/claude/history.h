@@ -77,6 +77,10 @@ bool claude_history_ends_with_user(const struct claude_history *h);
 size_t claude_history_rewind_point(const struct claude_history *h);
 void claude_history_rewind(struct claude_history *h, size_t point);
 
+/* Takes back everything since a point, replies and results too; no call may be
+   open. Nothing but the end of a conversation can be taken out. */
+void claude_history_drop(struct claude_history *h, size_t point);
+
 /* The messages as JSON objects joined by commas; borrowed until the next
    change. */
 const char *claude_history_text(const struct claude_history *h, size_t *len);

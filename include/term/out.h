@@ -170,8 +170,16 @@ void out_on_low(struct out *out, void (*fn)(void *ctx), void *ctx);
    all is written, behind a place that is not filled, or dropped. */
 void out_on_written(struct out *out, void (*fn)(void *ctx), void *ctx);
 
-/* True when the reader is gone (EPIPE, EIO): everything is dropped since. */
+/* True when writing has failed: everything is dropped since. The reader is gone
+   (EPIPE, EIO), or there is no room (ENOSPC). */
 bool out_is_gone(const struct out *out);
+
+/* The same, and looks whether the reader of a pipe is gone to which nothing was
+   written since. */
+bool out_look_gone(struct out *out);
+
+/* Why, as errno; 0: nothing has failed. */
+int out_gone_errno(const struct out *out);
 
 /* Hooks around output while a prompt is shown: before (clears the visible
    line) and after (draws it again). NULL: none. Calls that follow each other

@@ -156,12 +156,48 @@ tell_again(struct agent *a)
     sbuf_clear(&a->told_sent);
 }
 
+/* Goes before the next question, behind what was told with the last one: what
+   cells have changed is still there. */
+static void
+tell_left_cells(struct agent *a)
+{
+    int first = a->asked_cell + 1;
+    AUTO_FREE char *cells = first < a->n_cells
+                                ? xasprintf("Cells %d to %d", first, a->n_cells)
+                                : xasprintf("Cell %d", first);
+    AUTO_FREE char *text = xasprintf(
+        "[%s ran for a question that is no part of this conversation; "
+        "variables and files may remain.]",
+        cells);
+
+    if (first <= a->n_cells)
+        agent_tell(a, text);
+}
+
+void
+agent_leave_question(struct agent *a)
+{
+    AUTO_FREE char *since = sbuf_take(&a->told);
+
+    claude_history_drop(a->history, a->asked_at);
+    agent_forget_prompt(a);
+    if (a->told_asked.len > 0)
+        agent_tell(a, a->told_asked.data);
+    tell_left_cells(a);
+    if (since[0] != '\0')
+        agent_tell(a, since);
+    sbuf_clear(&a->told_sent);
+    sbuf_clear(&a->told_asked);
+    a->question_is_back = true;
+}
+
 void
 agent_fail_turn(struct agent *a, enum event_outcome outcome,
                 const struct error *err)
 {
     if (a->n_replies == 0) {
         claude_history_rewind(a->history, a->rewind_at);
+        sbuf_truncate(&a->told_asked, a->told_asked_before);
         tell_again(a);
         a->question_is_back = !a->is_going_on;
     }
@@ -180,6 +216,7 @@ agent_new(const struct agent_config *config)
     a->history = claude_history_new();
     sbuf_init(&a->told, MAX_TOLD_BYTES);
     sbuf_init(&a->told_sent, MAX_TOLD_BYTES);
+    sbuf_init(&a->told_asked, MAX_TOLD_BYTES);
     agent_files_init(a);
     return a;
 }
@@ -202,6 +239,7 @@ agent_free(struct agent *a)
     free(a->turns);
     sbuf_fini(&a->told);
     sbuf_fini(&a->told_sent);
+    sbuf_fini(&a->told_asked);
     claude_history_free(a->history);
     free(a);
 }
@@ -242,6 +280,10 @@ add_message(struct agent *a, const char *words, struct error *err)
         return -1;
     sbuf_clear(&a->told_sent);
     sbuf_add(&a->told_sent, a->told.data, a->told.len);
+    a->told_asked_before = a->told_asked.len;
+    if (a->told.len > 0 && a->told_asked.len > 0)
+        sbuf_add_str(&a->told_asked, "\n");
+    sbuf_add(&a->told_asked, a->told.data, a->told.len);
     sbuf_clear(&a->told);
     return 0;
 }
@@ -296,8 +338,14 @@ agent_ask(struct agent *a, const char *question, struct error *err)
         return -1;
     if (str_blank(question))
         return err_set(err, ERR_USAGE, "the question is empty");
-    if (check_key(a, err) < 0 || add_message(a, question, err) < 0)
+    if (check_key(a, err) < 0)
         return -1;
+    sbuf_clear(&a->told_asked);
+    if (add_message(a, question, err) < 0)
+        return -1;
+    a->asked_at = a->rewind_at;
+    a->asked_cell = a->n_cells;
+    agent_mark_prompt(a);
     free(a->question);
     a->question = take_ptr(&copy);
     a->is_going_on = false;

@@ -81,11 +81,15 @@ struct agent {
     struct claude_call *request;    /* borrowed: the one in progress */
     size_t rewind_at;               /* in the history, before the question */
     char *question;                 /* owned; of the last turn */
+    size_t asked_at;                /* in the history, before that question */
+    int asked_cell;                 /* the last one before it */
     bool is_going_on;               /* this turn asked no question of its own */
     bool question_is_back;          /* it was taken out of the history */
     bool can_go_on;                 /* the last turn stopped in the middle */
     struct sbuf told;               /* goes before the next question */
-    struct sbuf told_sent;          /* went before this one */
+    struct sbuf told_sent;          /* went before this message */
+    struct sbuf told_asked;         /* has gone since the question, with it */
+    size_t told_asked_before;       /* its length before this message */
 
     /* The turn. */
     int64_t turn_start_ms;
@@ -115,6 +119,12 @@ struct agent {
     size_t known_len;     /* ... up to this byte */
     int64_t image_bytes;  /* of the pictures behind it, as text, ... */
     int64_t image_tokens; /* ... and as the service counts them */
+    struct agent_known {
+        int64_t tokens;
+        size_t len;
+        int64_t image_bytes;
+        int64_t image_tokens;
+    } asked_known;           /* the same four, before the question */
     size_t n_streamed_bytes; /* of the reply in progress */
     size_t n_call_bytes;     /* of the call in progress */
     int64_t asked_tokens;    /* the longest reply that was asked for; 0: as the
@@ -185,6 +195,10 @@ void agent_end_turn(struct agent *a, enum event_outcome outcome,
 void agent_fail_turn(struct agent *a, enum event_outcome outcome,
                      const struct error *err);
 
+/* Takes the question and all that came of it out of the conversation, so that
+   it can be asked again; what was told with it goes before the next one. */
+void agent_leave_question(struct agent *a);
+
 /* What a limit says when it ends a turn. */
 struct agent_limit {
     const char *key; /* its setting, or NULL */
@@ -225,6 +239,11 @@ void agent_lose_reply(struct agent *a, const struct usage *known);
 /* The history is known to have so many tokens. */
 void agent_know_prompt(struct agent *a, const struct usage *usage);
 
+/* What is known of the prompt is noted before a question, and is known again
+   once the question is left. */
+void agent_mark_prompt(struct agent *a);
+void agent_forget_prompt(struct agent *a);
+
 /* Results were added behind len bytes of the history: pictures have fewer
    tokens than bytes. */
 void agent_know_images(struct agent *a,
@@ -257,6 +276,9 @@ bool agent_is_cut_short(const struct agent *a,
 /* Asks for such a reply once more with a larger limit, or ends the turn. */
 void agent_ask_longer(struct agent *a, const struct claude_reply *reply);
 void agent_end_cut(struct agent *a);
+
+/* Tells the person that the answer is no longer than it may be. */
+void agent_tell_cut(struct agent *a);
 
 /* Tells the person of calls that were left out, since the reply did not end
    with them. */

@@ -237,7 +237,9 @@ on_cell_done(void *ctx, enum sandbox_end end,
     if (err != NULL) {
         agent_charts_fini(a);
         context_fini(&a->context);
-        set_answer(a, a->at_call, true, err->msg, strlen(err->msg));
+        /* One that was cancelled never ran, like those behind it. */
+        if (err->code != ERR_CANCELLED)
+            set_answer(a, a->at_call, true, err->msg, strlen(err->msg));
         agent_emit(a, &(struct event){.kind = EVENT_DONE,
                                       .scope = EVENT_SCOPE_CELL,
                                       .cell = a->cell,

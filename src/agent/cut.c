@@ -92,6 +92,27 @@ agent_ask_longer(struct agent *a, const struct claude_reply *reply)
 }
 
 void
+agent_tell_cut(struct agent *a)
+{
+    AUTO_SBUF struct sbuf text = {0};
+
+    sbuf_init(&text, ERROR_MSG_BYTES);
+    sbuf_add_str(&text, "the answer was cut");
+    if (a->is_short) {
+        sbuf_add_str(&text, ", since the budget allows no longer one; raise it "
+                            "and ask to continue");
+    } else if (a->asked_tokens == a->config.max_tokens) {
+        sbuf_add_str(&text, " at model.max_tokens; ask to continue");
+    } else {
+        /* Of the model, or the larger one after a reply that was of no use. */
+        sbuf_add_str(&text, " at ");
+        str_add_grouped(&text, a->asked_tokens);
+        sbuf_add_str(&text, " tokens, the most there are; ask to continue");
+    }
+    agent_notice(a, EVENT_WARNING, text.data);
+}
+
+void
 agent_tell_dropped(struct agent *a, const struct claude_reply *reply)
 {
     int n = a->n_calls_begun;

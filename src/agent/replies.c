@@ -11,12 +11,16 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/str.h"
+#include "base/utf8.h"
 #include "claude/claude.h"
 #include "claude/history.h"
 #include "model/sink.h"
 
 /* How often an empty answer behind tool results is asked for again. */
 #define MAX_NUDGES 1
+
+/* Longest part of what the service explains that is shown. */
+#define MAX_EXPLANATION_BYTES 300
 
 /* Goes before the next question. */
 #define CUT_OFF "[The previous reply was interrupted by the user.]"
@@ -77,6 +81,13 @@ on_discard(void *ctx)
     agent_notice(a, EVENT_WARNING,
                  "the reply broke off and is asked for again; what was shown "
                  "of it is void");
+}
+
+static void
+on_lost(void *ctx)
+{
+    struct agent *a = ctx;
+
     agent_lose_reply(a, NULL);
     begin_reply(a);
 }
@@ -162,23 +173,27 @@ keep_reply(struct agent *a, const struct claude_reply *reply, struct error *err)
     return 0;
 }
 
+/* Nothing of it is kept, and the question goes with all that came of it, since
+   the same context would be refused again and again. */
 static void
 refuse(struct agent *a, const struct claude_reply *reply)
 {
+    AUTO_FREE char *why =
+        xstrdup(reply->explanation != NULL ? reply->explanation : "");
     struct error err = {0};
 
+    why[utf8_floor(why, strlen(why), MAX_EXPLANATION_BYTES)] = '\0';
+    for (char *p = why; *p != '\0'; p++)
+        *p = strchr("\r\n\t", *p) != NULL ? ' ' : *p;
     agent_void_reply(a);
     agent_tell_dropped(a, reply);
-    /* Nothing of it is kept, and the question goes too, since the same context
-       would be refused again. */
-    error_fill(&err, ERR_NO_ANSWER, "the model declined to answer%s%s",
-               reply->explanation != NULL ? ": " : "",
-               reply->explanation != NULL ? reply->explanation : "");
-    if (a->n_replies > 0) {
-        agent_end_turn(a, EVENT_FAILED, &err);
-        return;
-    }
-    agent_fail_turn(a, EVENT_FAILED, &err);
+    agent_leave_question(a);
+    error_fill(&err, ERR_NO_ANSWER,
+               "the model declined to answer%s%s\n"
+               "the question and what came of it are out of the conversation; "
+               "ask in another way",
+               why[0] != '\0' ? ": " : "", why);
+    agent_end_turn(a, EVENT_FAILED, &err);
 }
 
 /* The round limit: every open call is answered, and the person is told. */
@@ -223,12 +238,7 @@ end_with_answer(struct agent *a, const struct claude_reply *reply)
     struct error err = {0};
 
     if (reply->stop == CLAUDE_STOP_MAX_TOKENS)
-        agent_notice(a, EVENT_WARNING,
-                     a->is_short
-                         ? "the answer was cut, since the budget allows no "
-                           "longer one; raise it and ask to continue"
-                         : "the answer was cut at model.max_tokens; ask to "
-                           "continue");
+        agent_tell_cut(a);
     else if (reply->stop == CLAUDE_STOP_CONTEXT)
         agent_notice(a, EVENT_WARNING,
                      "the conversation has filled the model's context; begin "
@@ -237,8 +247,11 @@ end_with_answer(struct agent *a, const struct claude_reply *reply)
         return;
     if (str_blank(reply->text)) {
         error_fill(
-            &err, ERR_NO_ANSWER, "the model ended without an answer (%s)",
-            reply->stop_reason != NULL ? reply->stop_reason : "no stop reason");
+            &err, ERR_NO_ANSWER, "the model ended without an answer (%s)%s",
+            reply->stop_reason != NULL ? reply->stop_reason : "no stop reason",
+            reply->stop == CLAUDE_STOP_CONTEXT
+                ? ""
+                : "; ask again, or in another way");
         agent_fail_turn(a, EVENT_FAILED, &err);
         return;
     }
@@ -324,8 +337,9 @@ on_claude_done(void *ctx, const struct claude_reply *reply,
     }
     agent_void_reply(a);
     /* A model that nobody knows can have less than was asked for. */
-    if (a->cut_tokens > 0 &&
+    if (a->cut_tokens > 0 && err->code == ERR_REMOTE &&
         (err->http_status == 400 || err->http_status == 422)) {
+        agent_notice(a, EVENT_WARNING, err->msg);
         a->is_short = false;
         agent_end_cut(a);
         return;
@@ -341,6 +355,7 @@ on_request_barrier(void *ctx, const struct error *err)
         .on_text = on_text,
         .on_tool = on_tool,
         .on_discard = on_discard,
+        .on_lost = on_lost,
         .on_retry = on_retry,
         .on_notice = on_notice,
         .on_done = on_claude_done,

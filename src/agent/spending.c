@@ -134,6 +134,26 @@ agent_know_prompt(struct agent *a, const struct usage *u)
     a->image_tokens = 0;
 }
 
+void
+agent_mark_prompt(struct agent *a)
+{
+    a->asked_known = (struct agent_known){
+        .tokens = a->known_tokens,
+        .len = a->known_len,
+        .image_bytes = a->image_bytes,
+        .image_tokens = a->image_tokens,
+    };
+}
+
+void
+agent_forget_prompt(struct agent *a)
+{
+    a->known_tokens = a->asked_known.tokens;
+    a->known_len = a->asked_known.len;
+    a->image_bytes = a->asked_known.image_bytes;
+    a->image_tokens = a->asked_known.image_tokens;
+}
+
 /* ---- budgets --------------------------------------------------------------
  */
 
@@ -368,11 +388,14 @@ agent_budget(const struct agent *a)
 int
 agent_set_budget(struct agent *a, int64_t nanousd, struct error *err)
 {
+    bool has_client = a->config.claude != NULL;
+
     if (nanousd > 0 && a->config.price == NULL)
-        return err_set(err, ERR_UNSUPPORTED,
-                       "no budget can be kept: there is no price for the "
-                       "model %s",
-                       claude_model(a->config.claude));
+        return err_set(err, ERR_CONFIG,
+                       "no budget can be kept: there is no price for %s%s\n"
+                       "add it to models.yaml beside config.yaml",
+                       has_client ? "the model " : "the model of model.name",
+                       has_client ? claude_model(a->config.claude) : "");
     a->config.budget_nanousd = nanousd;
     return 0;
 }

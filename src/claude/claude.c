@@ -276,6 +276,10 @@ end_or_retry(struct claude_call *call, const struct claude_failure *failure)
     if (call->shown && call->on.on_discard != NULL) {
         call->on.on_discard(call->ctx);
     }
+    if (call->stream != NULL && claude_stream_n_events(call->stream) > 0 &&
+        call->c != NULL && call->on.on_lost != NULL) {
+        call->on.on_lost(call->ctx);
+    }
     end_attempt(call);
     if (!call->cancelled && call->c != NULL && call->on.on_retry != NULL) {
         call->on.on_retry(call->ctx, call->attempt + 1, wait_ms, &err);

@@ -106,7 +106,8 @@ static const struct refusal redirect_refusal = {
     ERR_REMOTE,
     false,
     false,
-    "the service redirects to another address, which is not followed"};
+    "the service redirects to another address, which is not followed; check "
+    "model.base_url"};
 static const struct refusal server_refusal = {
     0, NULL, ERR_REMOTE, true, false, "the service has an internal problem"};
 static const struct refusal spend_refusal = {
@@ -118,11 +119,19 @@ static const struct refusal spend_refusal = {
     "the spend limit of the account is reached; it can be raised in the "
     "account's settings"};
 
+static const struct refusal hold_refusal = {
+    400, NULL, ERR_AUTH, false, true, "the account is on hold"};
+static const struct refusal no_stream_refusal = {
+    0,     NULL,  ERR_PROTOCOL,
+    false, false, "the service answered without a reply; check model.base_url"};
+
 /* Their answers carry no time after which asking again would help. */
 static const char *const spend_codes[] = {
     "enforced_spend_limit_reached",
     "contract_spend_limit_reached",
 };
+
+static const char *const hold_codes[] = {"organization_on_hold"};
 
 /* Refusals for a reason that no other form of the request would take away. */
 static const char *const other_codes[] = {
@@ -259,6 +268,9 @@ find_refusal(int status, const char *type)
     if (status == 0 || status >= 500) {
         return &server_refusal;
     }
+    if (status < 300) {
+        return &no_stream_refusal;
+    }
     return status >= 300 && status < 400 ? &redirect_refusal : &unknown_refusal;
 }
 
@@ -354,6 +366,8 @@ claude_codec_failure(int status, const char *body, size_t len,
 
     if (has_code(error, spend_codes, LEN(spend_codes))) {
         r = &spend_refusal;
+    } else if (has_code(error, hold_codes, LEN(hold_codes))) {
+        r = &hold_refusal;
     }
     if (request_id == NULL) {
         request_id = json_string(tree, "request_id");
@@ -366,7 +380,7 @@ claude_codec_failure(int status, const char *body, size_t len,
                detail[0] != '\0' ? ": " : "", detail, reference);
     out->err.http_status = status;
     out->retry = r->retry;
-    out->is_final = r == &spend_refusal;
+    out->is_final = r == &spend_refusal || r == &hold_refusal;
     out->is_told = message != NULL;
     out->is_invalid = (status == 400 || status == 422) &&
                       (is_foreign || str_eq(type, "invalid_request_error")) &&

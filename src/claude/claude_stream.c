@@ -53,21 +53,37 @@ free_block(struct claude_block *b)
     sbuf_fini(&b->citations);
 }
 
-/* index: as it was sent; -1: it was not, which means the open one where servers
-   of other vendors may leave it out. */
 static struct claude_block *
 find_block(const struct claude_stream *s, int64_t index)
 {
-    bool any_open = index < 0 && s->compatible;
-
     for (size_t i = s->n_blocks; i > 0; i--) {
-        struct claude_block *b = &s->blocks[i - 1];
-
-        if (any_open ? !b->stopped : b->index == index) {
-            return b;
+        if (s->blocks[i - 1].index == index) {
+            return &s->blocks[i - 1];
         }
     }
     return NULL;
+}
+
+static struct claude_block *
+open_block(const struct claude_stream *s)
+{
+    for (size_t i = s->n_blocks; i > 0; i--) {
+        if (!s->blocks[i - 1].stopped) {
+            return &s->blocks[i - 1];
+        }
+    }
+    return NULL;
+}
+
+/* index: as it was sent; -1: it was not. Where servers of other vendors leave
+   it out, or give each block the same, the open one is meant. */
+static struct claude_block *
+find_meant(const struct claude_stream *s, int64_t index)
+{
+    struct claude_block *b = find_block(s, index);
+    bool is_vague = index < 0 || (b != NULL && b->stopped);
+
+    return s->compatible && is_vague ? open_block(s) : b;
 }
 
 static int64_t
@@ -245,8 +261,17 @@ begin_call(struct claude_stream *s, struct claude_block *b,
     return 0;
 }
 
+/* Whether a block of that number has come and is over. */
+static bool
+is_over(const struct claude_stream *s, int64_t index)
+{
+    const struct claude_block *b = find_block(s, index);
+
+    return b != NULL && b->stopped;
+}
+
 /* Servers of other vendors may leave out what begins the reply, and which block
-   begins. */
+   begins, or give each the same number. */
 static int64_t
 place_block(struct claude_stream *s, const struct cJSON *event)
 {
@@ -256,7 +281,7 @@ place_block(struct claude_stream *s, const struct cJSON *event)
         return s->started ? index : -1;
     }
     s->started = true;
-    return index < 0 ? next_index(s) : index;
+    return index < 0 || is_over(s, index) ? next_index(s) : index;
 }
 
 static int
@@ -338,7 +363,7 @@ set_signature(struct claude_stream *s, struct claude_block *b,
 static int
 find_open(struct claude_stream *s, int64_t index, struct claude_block **out)
 {
-    *out = find_block(s, index);
+    *out = find_meant(s, index);
     return *out == NULL || (*out)->stopped
                ? fail_protocol(s, "the service continued no open block")
                : 0;
@@ -474,8 +499,12 @@ take_stop(struct claude_stream *s, const struct cJSON *from)
 static int
 on_block_stop(struct claude_stream *s, int64_t index)
 {
-    struct claude_block *b = find_block(s, index);
+    struct claude_block *b = find_meant(s, index);
 
+    /* Ended twice. */
+    if (b == NULL && is_over(s, index)) {
+        return 0;
+    }
     if (b == NULL) {
         return fail_protocol(s, "the service ended no open block");
     }

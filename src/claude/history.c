@@ -5,6 +5,7 @@
 
 #include "claude/history_internal.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,7 +55,9 @@ append(struct claude_history *h, const struct history_message *m,
 
     if (!sbuf_ok(message) || start + 1 + message->len > max) {
         return err_set(err, ERR_TOO_LARGE,
-                       "the conversation is longer than %zu bytes", max);
+                       "the conversation is longer than %zu bytes; begin a new "
+                       "session",
+                       max);
     }
     if (start > 0) {
         sbuf_add_char(&h->text, ',');
@@ -386,6 +389,21 @@ claude_history_rewind(struct claude_history *h, size_t point)
            h->messages[h->n_messages - 1].kind == HISTORY_USER) {
         h->n_messages--;
         sbuf_truncate(&h->text, h->messages[h->n_messages].start);
+    }
+}
+
+void
+claude_history_drop(struct claude_history *h, size_t point)
+{
+    assert(h->n_open == 0);
+    if (h->n_messages <= point) {
+        return;
+    }
+    sbuf_truncate(&h->text, h->messages[point].start);
+    h->n_messages = point;
+    h->will_pause = false;
+    if (h->n_cached > point) {
+        h->n_cached = point;
     }
 }
 

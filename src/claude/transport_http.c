@@ -89,6 +89,7 @@ start(void *transport, const struct transport_request *request,
 {
     const struct transport_http *t = transport;
     AUTO_FREE char *url = xasprintf("%s%s", t->base_url, request->path);
+    struct http_call *call = NULL;
     const struct http_header headers[] = {
         {"Content-Type", "application/json"},
         {"Accept", "application/json"},
@@ -122,8 +123,11 @@ start(void *transport, const struct transport_request *request,
     if (secret_is_empty(t->key) || has_own_credentials(t)) {
         http_request.secret_header = NULL;
     }
-    return (struct transport_call *)(void *)http_start(
-        t->http, &http_request, &http_handlers, ctx, err);
+    call = http_start(t->http, &http_request, &http_handlers, ctx, err);
+    /* All of it comes from the settings: the address, the key, headers. */
+    if (call == NULL && err != NULL && err->code == ERR_USAGE)
+        err->code = ERR_CONFIG;
+    return (struct transport_call *)(void *)call;
 }
 
 static const char *

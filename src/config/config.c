@@ -133,6 +133,18 @@ read_file(struct config *c, struct error *err)
     return rc;
 }
 
+/* One of blanks alone is none. */
+static struct secret *
+take_env_key(const char *name)
+{
+    struct secret *key = secret_take_env(name);
+
+    if (key == NULL || !str_blank(secret_expose(key)))
+        return key;
+    secret_free(key);
+    return NULL;
+}
+
 /* Uses the secret from the environment as the key. */
 static void
 use_env_key(struct config *c, struct secret *key, const char *name)
@@ -146,8 +158,8 @@ use_env_key(struct config *c, struct secret *key, const char *name)
 static int
 read_env(struct config *c, struct error *err)
 {
-    struct secret *key = secret_take_env("ANTHROPIC_API_KEY");
-    struct secret *token = secret_take_env("ANTHROPIC_AUTH_TOKEN");
+    struct secret *key = take_env_key("ANTHROPIC_API_KEY");
+    struct secret *token = take_env_key("ANTHROPIC_AUTH_TOKEN");
     const char *url = getenv("ANTHROPIC_BASE_URL");
     const char *headers = getenv("ANTHROPIC_CUSTOM_HEADERS");
     int rc = config_read_headers(c, headers != NULL ? headers : "", err);

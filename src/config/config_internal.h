@@ -57,8 +57,8 @@ WARN_UNUSED int config_assign(struct config *c, const struct config_key *key,
 /* Text that messages do not repeat: it may be a key in the wrong place. */
 bool config_looks_secret(const char *text);
 
-/* An address without a user name or a password. Errors: ERR_CONFIG, beginning
-   with name and never repeating the address. */
+/* An http or https address with a host, perhaps a path, and nothing else.
+   Errors: ERR_CONFIG, beginning with name and never repeating the address. */
 WARN_UNUSED int config_check_address(const char *name, const char *text,
                                      struct error *err);
 

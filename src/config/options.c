@@ -85,6 +85,15 @@ config_check_address(const char *name, const char *text, struct error *err)
                        "%s: an address with a user name or a password in it; "
                        "the key is the value of model.api_key",
                        name);
+    if (!str_starts(text, "http://") && !str_starts(text, "https://"))
+        return err_set(err, ERR_CONFIG,
+                       "%s: an address begins with http:// or https://", name);
+    /* Without this, the first part of the path would be taken for it. */
+    if (len == 0 || host[0] == ':')
+        return err_set(err, ERR_CONFIG, "%s: an address without a host", name);
+    if (strpbrk(text, "?#") != NULL)
+        return err_set(err, ERR_CONFIG,
+                       "%s: an address with a '?' or a '#' in it", name);
     return 0;
 }
 

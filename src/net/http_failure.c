@@ -112,6 +112,13 @@ describe_connecting(const struct http_call *call, struct error *err)
     long number = 0;
     bool proxy = is_proxy_address(call);
 
+    /* libcurl's text repeats the value, which may hold a password. */
+    if (str_starts(call->curl_message, "Unsupported proxy")) {
+        error_fill(err, ERR_CONFIG,
+                   "https_proxy: a kind of proxy that is not known; it begins "
+                   "with http://, https:// or socks5://");
+        return;
+    }
     curl_easy_getinfo(call->easy, CURLINFO_OS_ERRNO, &number);
     error_fill(err, ERR_NET, "no connection to %s%s%s: %s%s",
                proxy ? "the proxy for " : call->host, proxy ? "" : " port ",

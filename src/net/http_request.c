@@ -59,7 +59,8 @@ http_check_url(const char *text, char **host, char **port, struct error *err)
     }
     if (scheme == NULL || *host == NULL ||
         (strcmp(scheme, "https") != 0 && strcmp(scheme, "http") != 0)) {
-        rc = err_set(err, ERR_USAGE, "not an http or https address");
+        rc =
+            err_set(err, ERR_USAGE, "%s is not an http or https address", text);
     } else if (user != NULL || password != NULL) {
         rc = err_set(err, ERR_USAGE, "an address with a user name in it");
     }

@@ -666,6 +666,19 @@ out_is_gone(const struct out *out)
     return out->queue.gone[OUT_MAIN];
 }
 
+bool
+out_look_gone(struct out *out)
+{
+    out_queue_look(&out->queue, OUT_MAIN);
+    return out_is_gone(out);
+}
+
+int
+out_gone_errno(const struct out *out)
+{
+    return out->queue.gone_errno[OUT_MAIN];
+}
+
 void
 out_flush(struct out *out, int limit_ms)
 {

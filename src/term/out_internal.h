@@ -68,6 +68,7 @@ struct out_queue {
     size_t n_queued; /* bytes */
     size_t n_holds;
     bool gone[OUT_SIDE + 1]; /* writing failed: the rest is dropped */
+    int gone_errno[OUT_SIDE + 1];
 
     struct segment *first; /* owned */
     struct segment *last;  /* borrowed: from the list */
@@ -88,6 +89,9 @@ unsigned out_queue_hold(struct out_queue *q);
 /* data is copied. */
 void out_queue_fill(struct out_queue *q, unsigned place,
                     const struct sbuf *data, bool picture);
+
+/* Looks whether the reader of a pipe is gone to which nothing is written. */
+void out_queue_look(struct out_queue *q, enum out_channel ch);
 
 /* Something is there that only the reader holds up. */
 bool out_queue_is_waiting(const struct out_queue *q);

@@ -111,9 +111,10 @@ remove_segment(struct out_queue *q, struct segment *before, struct segment *seg)
 /* After a failed write. What was queued is forgotten; places stay in the list
    until they are filled. */
 static void
-lose_channel(struct out_queue *q, enum out_channel ch)
+lose_channel(struct out_queue *q, enum out_channel ch, int why)
 {
     q->gone[ch] = true;
+    q->gone_errno[ch] = why;
     for (struct segment *seg = q->first; seg != NULL; seg = seg->next) {
         if (seg->channel != ch)
             continue;
@@ -170,8 +171,10 @@ send_segment(struct out_queue *q, struct segment *seg, size_t *budget)
         if (rc < 0 && errno == EAGAIN)
             return false;
         if (rc < 0) {
+            int why = errno;
+
             end_picture(q, seg);
-            lose_channel(q, seg->channel);
+            lose_channel(q, seg->channel, why);
             return true;
         }
         seg->n_sent += (size_t)rc;
@@ -191,7 +194,7 @@ write_segment(struct out_queue *q, struct segment *seg)
         return;
     if (io_write_all(fd_of(q, seg->channel), seg->data.data + seg->n_sent, n,
                      NULL) < 0) {
-        lose_channel(q, seg->channel);
+        lose_channel(q, seg->channel, errno);
         return;
     }
     seg->n_sent += n;
@@ -379,6 +382,16 @@ out_queue_take_low(struct out_queue *q)
     if (low)
         q->was_high = false;
     return low;
+}
+
+void
+out_queue_look(struct out_queue *q, enum out_channel ch)
+{
+    struct pollfd p = {.fd = fd_of(q, ch)};
+
+    if (!q->gone[ch] && q->ways[ch] == OUT_POLLED && poll(&p, 1, 0) > 0 &&
+        (p.revents & (POLLERR | POLLHUP)) != 0)
+        lose_channel(q, ch, EPIPE);
 }
 
 void

@@ -123,7 +123,10 @@ view_speak(struct view *v, enum out_channel ch, enum voice voice)
     if (last != voice || voice == VOICE_CODE || voice == VOICE_TABLE ||
         voice == VOICE_LOAD)
         view_end_lines(v);
-    if (!follows_closely(last, voice))
+    /* What stands between two tables may go elsewhere. */
+    if (!follows_closely(last, voice) ||
+        (ch == OUT_MAIN && !v->one_target && last == VOICE_TABLE &&
+         voice == VOICE_TABLE))
         out_say(v->config.out, ch, "\n");
     v->voice[ch] = voice;
     if (v->one_target)
@@ -552,8 +555,25 @@ view_is_drawing(const struct view *v)
     return v->pictures != NULL;
 }
 
+/* Where nobody reads the answer any more, or it cannot be written, no request
+   is sent and no cell run for it. */
+static enum sink_result
+view_barrier(void *sink, enum sink_barrier point, sink_done_fn done, void *ctx,
+             struct error *err)
+{
+    const struct view *v = sink;
+
+    (void)done;
+    (void)ctx;
+    if (point == SINK_TURN_ENDED || out_is_terminal(v->config.out) ||
+        !out_look_gone(v->config.out))
+        return SINK_READY;
+    error_fill(err, ERR_IO, "%s", strerror(out_gone_errno(v->config.out)));
+    return SINK_FAILED;
+}
+
 const struct sink_ops view_sink = {
-    .name = "view",
+    .name = "standard output",
     .put = view_put,
-    .barrier = NULL,
+    .barrier = view_barrier,
 };

@@ -9,6 +9,7 @@
 #endif
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "ui/view_internal.h"
@@ -31,9 +32,13 @@ view_hold_words(struct view *v, const struct event *ev)
     v->held_ends[v->n_held_ends++] = v->held.len;
 }
 
+/* Line ends behind the last word would be holes between paragraphs. */
 static void
 show(struct view *v, size_t from, size_t to)
 {
+    while (to > from && strchr(" \n", v->held.data[to - 1]) != NULL &&
+           v->held.data[to - 1] != '\0')
+        to--;
     view_show_words(v,
                     &(struct event){.kind = EVENT_TEXT,
                                     .text = v->held.data + from,

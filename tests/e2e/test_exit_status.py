@@ -19,8 +19,8 @@ from program import STEP_S, Place  # noqa: E402
 import tap  # noqa: E402
 from certs import make_certs  # noqa: E402
 from claude_server import (ClaudeServer, cut, error,  # noqa: E402
-                           error_event, hang, mark, reply, text, thinking,
-                           tool_use)
+                           error_event, gate, hang, mark, reply, text,
+                           thinking, tool_use)
 
 TOP = os.path.join(HERE, "..", "..")
 FEW = "model:\n  max_attempts: 2\n"
@@ -100,6 +100,9 @@ def test_3_configuration():
                    "limits:\n  rounds: 0\n", "limits:\n  rounds: many\n"):
         ask(3, [], config=config)
     ask(3, [], "--config", "/nonexistent/config.yaml", "-c", "x")
+    for url in ("nonsense", "ftp://x", "https://", "https://:1", "https://x/?y",
+                "http://127.0.0.1:99999"):
+        ask(3, [], url=url)
     with Place() as place:
         place.config("model:\n  api_key: sk-x\n", 0o644)
         done = place.script("http://127.0.0.1:1", "-c", "x")
@@ -242,6 +245,45 @@ def test_141_the_reader_is_gone():
     with_gate = [reply([text("Line one.\n", mark("there"),
                              *["More of it.\n"] * 20000)])]
     assert ended(with_gate, leave) == 141
+
+
+@tap.timeout(60)
+def test_141_nothing_is_asked_and_run_for_nobody():
+    """The reader leaves while the first reply comes: its cell does not run
+    and no other request is sent. Nor is one for a reader that never was."""
+    with Place() as place, ClaudeServer([
+            reply([thinking("Hm.", gate("go"), "\n"),
+                   run("print('ran-' + 'once')")])]) as server:
+        reader, writer = os.pipe()
+        with place.running(server, "-c", "why?", stdout=writer) as child:
+            os.close(writer)
+            server.wait_reached("go")
+            os.close(reader)
+            server.release("go")
+            err = child.communicate(timeout=STEP_S)[1]
+        assert child.returncode == 141, err
+        assert b"ran-once" not in err, err
+        assert b"error: standard output: Broken pipe\n" in err, err
+    with Place() as place, ClaudeServer([]) as server:
+        reader, writer = os.pipe()
+        os.close(reader)
+        with place.running(server, "-c", "why?", stdout=writer) as child:
+            os.close(writer)
+            err = child.communicate(timeout=STEP_S)[1]
+        assert child.returncode == 141, err
+
+
+@tap.timeout(60)
+def test_141_a_full_disk_is_said():
+    for args, n in ((("-c", "why?"), 1), (("--help",), 0)):
+        with Place() as place, ClaudeServer([reply(["It is so."])] * n
+                                            ) as server, \
+                open("/dev/full", "wb") as full, \
+                place.running(server, *args, stdout=full) as child:
+            err = child.communicate(timeout=STEP_S)[1]
+            assert child.returncode == 141, err
+            assert b"error: standard output: No space left on device\n" \
+                in err, err
 
 
 # ---- the manual ------------------------------------------------------------

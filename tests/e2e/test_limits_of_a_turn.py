@@ -95,7 +95,11 @@ def test_budget_without_a_price_is_refused():
         place.config("model:\n  name: x\n")
         done = place.script(server, stdin=":budget 1\n")
         assert done.status == 2, done
-        assert b"there is no price for the model" in done.stderr, done
+        assert b"there is no price for the model x" in done.stderr, done
+        # Nor without a key, where nobody is asked.
+        done = place.script(None, stdin=":budget 1\n", key=None)
+        assert done.status == 2, done
+        assert b"there is no price for" in done.stderr, done
 
 
 def test_budget_values():

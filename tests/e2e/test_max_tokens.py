@@ -13,8 +13,8 @@ sys.path.insert(0, HERE)
 from program import Place, messages  # noqa: E402
 
 import tap  # noqa: E402
-from claude_server import (ClaudeServer, reply, text, thinking,  # noqa: E402
-                           tool_use)
+from claude_server import (ClaudeServer, error, reply, text,  # noqa: E402
+                           thinking, tool_use)
 
 ANSWER = "All is well."
 
@@ -94,6 +94,34 @@ def test_it_ends_when_it_is_cut_again():
             "warning: stopped: the reply was cut at 128,000 tokens, "), lines
         assert lines[0].endswith(": model.max_tokens"), lines
         assert "\u00b7 ask for smaller steps\n" in done.stderr.decode(), done
+
+
+@tap.timeout(60)
+def test_what_the_longer_request_is_refused_for_is_said():
+    """A refusal of the limit ends it as a limit; one of the account does
+    not."""
+    done, _ = ask([cut_call(), error(400, message="No credit is left")])
+    assert done.status == 8, done
+    assert b"warning: the service refused the request: No credit is left " \
+        in done.stderr, done
+    done, _ = ask([cut_call(), error(400, message="disabled", details={
+        "error_code": "organization_on_hold"})])
+    assert done.status == 4, done
+    assert b"error: the account is on hold: disabled" in done.stderr, done
+    assert b"model.max_tokens" not in done.stderr, done
+
+
+@tap.timeout(60)
+def test_an_answer_says_where_it_was_cut():
+    half = reply([text("Half of")], stop_reason="max_tokens")
+    for script, config, where in (
+            ([half], None, b"at model.max_tokens"),
+            ([cut_call(), half], None, b"at 128,000 tokens"),
+            ([half], "model:\n  name: claude-haiku-4-5\n"
+             "  max_tokens: 100000\n", b"at 64,000 tokens")):
+        done, _ = ask(script, config)
+        assert (done.status, done.stdout) == (0, b"Half of\n"), done
+        assert b"warning: the answer was cut " + where in done.stderr, done
 
 
 @tap.timeout(60)

@@ -298,6 +298,12 @@ def test_a_secret_of_the_proxy_is_not_told():
         done = ask(place, "https://service.example", env={"https_proxy": url})
         is_refused(done, b"(407)")
         assert b"proxy-secret" not in done.stderr, done
+        # Of a kind that libcurl does not know, and then repeats.
+        done = ask(place, "https://service.example", attempts=5, env={
+            "https_proxy": "gopher://me:proxy-secret@x.example"})
+        is_refused(done, b"https_proxy: a kind of proxy", status=3)
+        assert b"proxy-secret" not in done.stderr, done
+        assert b"waiting" not in done.stderr, done
 
 
 # ---- headers of the user's own ----------------------------------------------

@@ -42,7 +42,7 @@ def error_line(done):
 FINAL = (
     (400, {"message": "that was odd"}, 5, ("that was odd",)),
     (400, {"message": "disabled", "details":
-           {"error_code": "organization_on_hold"}}, 5, ("disabled",)),
+           {"error_code": "organization_on_hold"}}, 4, ("on hold", "disabled")),
     (401, {}, 4, ("key", r"model\.api_key")),
     (402, {"message": "no credit"}, 4, ("billing", "no credit")),
     (402, {"message": "limit", "details": {

@@ -203,7 +203,8 @@ def test_no_answer_is_said():
         done = place.script(server, "-c", "anything?")
         assert done.status == 1, done
         assert done.stdout.strip() == b"", done
-        assert b"without an answer" in done.stderr, done
+        assert b"without an answer (end_turn); ask again, or in another way" \
+            in done.stderr, done
 
 
 @tap.timeout(60)
@@ -229,6 +230,33 @@ def test_a_refusal_is_said_and_forgotten():
         s.has("Of course.")
         assert "something bad" not in question(server.requests[1])
         assert len(messages(server.requests[1])) == 1
+
+
+@tap.timeout(60)
+def test_a_refusal_behind_cells_does_not_stay():
+    """A service that refuses whatever has the bad question in it, from the
+    second reply on: the next question is answered all the same."""
+    def answer(request):
+        said = str(messages(request))
+        if "something bad" not in said:
+            assert "Cell 1 ran for a question that is no part" in said, said
+            assert "ran-once" not in said, said
+            return reply(["Of course."])
+        return reply([text("Half of ")], stop_reason="refusal",
+                     stop_details={"type": "refusal", "category": "cyber",
+                                   "explanation": "one line\nand another"})
+
+    with Place() as place, ClaudeServer([
+            reply([text("I look."), run("print('ran-' + 'once')")]), answer,
+            answer]) as server, place.repl(server, cols=200) as s:
+        s.at_prompt()
+        s.ask("something bad")
+        s.has("error: the model declined to answer: one line and another\n"
+              "  the question and what came of it are out of the "
+              "conversation; ask in another way")
+        s.ask("something good")
+        s.has("Of course.")
+        assert len(messages(server.requests[2])) == 1
 
 
 @tap.timeout(60)

@@ -156,6 +156,27 @@ def test_in_the_order_in_which_they_belong():
 
 
 @tap.timeout(60)
+def test_paragraphs_are_parted_by_one_line():
+    done, _ = ask([reply([text(" \n One.\n\n"), text(" \n"),
+                          text("\n\nTwo.\n \n"), run("x = 1")]),
+                   reply([text("Three.\n\nFour. \n"), thinking("Hm.")])])
+    assert done.status == 0, done
+    assert done.stdout == b"One.\n\nTwo.\n\nThree.\n\nFour.\n", done
+
+
+@tap.timeout(60)
+def test_tables_are_parted():
+    """Where only the answer goes, nothing else stands between them."""
+    frame = "import pandas as pd\npd.DataFrame({'%s': [1]})"
+    done, _ = ask([reply([text("I look."), run(frame % "a"),
+                          run(frame % "b")]), reply([ANSWER])])
+    assert done.status == 0, done
+    assert done.stdout.decode() == (
+        "I look.\n\n a\n\u2500\u2500\u2500\n 1\n\n b\n\u2500\u2500\u2500"
+        "\n 1\n\n%s\n" % ANSWER), done
+
+
+@tap.timeout(60)
 def test_a_terminal_shows_them_as_they_come():
     """Also where the question is an option: there somebody reads along."""
     master, slave = os.openpty()

@@ -156,7 +156,8 @@ class Faults:
 
     def _check_history(self, request):
         """All but the last message of a request is behind what is answered:
-        a question that failed may be taken back, and nothing else."""
+        a question that failed may be taken back, and nothing else; of one
+        that was refused, all that came of it."""
         body = request.body
         fixed = canonical([_bare(body.get("system")), body.get("tools")])
         if self._fixed not in (None, fixed):
@@ -165,6 +166,8 @@ class Faults:
         self._fixed = fixed
         now = [canonical(_bare(m)) for m in body["messages"]]
         before = (self._before or [])[:-1]
+        if len(self.sent) > 1 and self.sent[-2].kind.startswith("refusal"):
+            before = before[:max(len(now) - 1, 0)]
         if now[:len(before)] != before:
             at = next((i for i, (a, b) in enumerate(zip(before, now))
                        if a != b), min(len(before), len(now)))

@@ -207,6 +207,8 @@ box_opened(void *ctx)
     struct error err = {0};
 
     b->task = NULL;
+    if (b->f->cancel_in_open)
+        agent_cancel(b->f->agent);
     if (b->f->open_fails) {
         error_fill(&err, ERR_SANDBOX, "no bwrap here");
         b->done(b->ctx, SANDBOX_ERROR, &err);
@@ -634,9 +636,11 @@ fixture_end(struct fixture *f)
 static void
 reset_turn(struct fixture *f)
 {
-    f->may_rewind = f->over && f->outcome != EVENT_OK && f->n_replies == 0;
+    f->may_rewind = f->over && f->outcome != EVENT_OK &&
+                    (f->n_replies == 0 || f->err.code == ERR_NO_ANSWER);
     f->over = false;
     f->first_in_turn = true;
+    f->is_retry = false;
     f->n_replies = 0;
     f->n_events = 0;
     f->n_barriers = 0;
@@ -684,6 +688,7 @@ retry(struct fixture *f)
     struct error err = {0};
 
     reset_turn(f);
+    f->is_retry = true;
     if (agent_retry(f->agent, &err) < 0)
         fail_msg("%s", err.msg);
     return run_turn(f, "retry", -1);

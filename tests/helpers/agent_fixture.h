@@ -61,9 +61,10 @@ struct fixture {
 
     /* Requests */
     struct sbuf last;      /* messages of the last one */
-    struct sbuf turn_base; /* what had been sent before this turn */
+    struct sbuf turn_base; /* what had been sent before the question */
     bool first_in_turn;
-    bool may_rewind; /* the last turn got no reply that stays */
+    bool is_retry;   /* this turn goes on with the question of an earlier one */
+    bool may_rewind; /* the last turn got no reply, or was refused */
     bool may_pause;  /* a reply of this test says that it is paused */
     size_t n_requests;
     int64_t max_tokens; /* of the last one */
@@ -74,6 +75,7 @@ struct fixture {
     struct sandbox_file files[4];
     size_t n_files;
     bool cancel_in_list;
+    bool cancel_in_open;
 
     /* Events */
     struct sbuf log;

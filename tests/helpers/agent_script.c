@@ -339,7 +339,7 @@ check_request(struct fixture *f, const char *body, size_t len)
     if (!extends(text, n, &f->last) &&
         !(f->first_in_turn && f->may_rewind && extends(text, n, &f->turn_base)))
         fail_msg("sent before:\n%s\nnow:\n%.*s", f->last.data, (int)n, text);
-    if (f->first_in_turn) {
+    if (f->first_in_turn && !f->is_retry) {
         sbuf_clear(&f->turn_base);
         if (f->may_rewind && !extends(text, n, &f->last))
             sbuf_add(&f->turn_base, "", 0);

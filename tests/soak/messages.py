@@ -31,7 +31,8 @@ KNOWN = [(re.compile(pattern), remedy) for pattern, remedy in [
     # The model.
     (r"the model declined to answer", "ask in other words"),
     (r"the model ended without an answer", "ask again"),
-    (r"the answer was cut at model\.max_tokens", "ask to continue"),
+    (r"the answer was cut at (model\.max_tokens|[\d,]+ tokens)",
+     "ask to continue"),
     (r"the reply was cut at [\d,]+ tokens, .*; what was shown of it is void, "
      r"and it is asked for again with up to [\d,]+", "wait: it is asked again"),
     (r"stopped: the reply was cut at [\d,]+ tokens, .*: model\.max_tokens",

@@ -490,8 +490,12 @@ test_refusal(void **state)
     x_begin(f);
     x_end(f, "refusal");
     assert_int_equal(ask(f, "another"), EVENT_FAILED);
+    assert_int_equal(f->err.code, ERR_NO_ANSWER);
     expect_next_is_fine(f);
-    expect_sent(f, "out of print 1");
+    expect_not_sent(f, "another");
+    expect_not_sent(f, "out of print 1");
+    expect_sent(f, "[Cell 1 ran for a question that is no part of this "
+                   "conversation; variables and files may remain.]");
     fixture_end(f);
 }
 
@@ -883,6 +887,8 @@ test_questions_that_are_refused_at_once(void **state)
     (void)state;
     assert_int_equal(agent_ask(keyless, "q", &err), -1);
     assert_int_equal(err.code, ERR_AUTH);
+    assert_int_equal(agent_set_budget(keyless, 1, &err), -1);
+    assert_int_equal(err.code, ERR_CONFIG);
     agent_cancel(keyless);
     agent_free(keyless);
     assert_int_equal(agent_ask(f->agent, " \n", &err), -1);

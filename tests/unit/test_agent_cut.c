@@ -2,7 +2,7 @@
 /*
  * Replies that the limit of tokens cuts in a call or in thinking: asked for
  * once more with a larger limit, then the end of the turn. And calls that are
- * left out, since the reply did not end with them.
+ * left out, since the reply did not end with them, and refusals.
  */
 #ifdef HAVE_CONFIG_H
 #include "config.h"
@@ -311,6 +311,67 @@ test_cancel_at_every_event(void **state)
     }
 }
 
+/* ---- refusals --------------------------------------------------------------
+ */
+
+/* All of it goes, also what was asked to go on, and what was told with it comes
+   again, once. */
+static void
+test_refusal_after_a_retry(void **state)
+{
+    struct fixture *f = fixture_begin();
+
+    (void)state;
+    x_answer(f, "One.");
+    expect_ok(f, "first question");
+    clear_exchanges(f);
+
+    agent_tell(f->agent, "told with it");
+    x_begin(f);
+    x_python(f, "t1", "print 1");
+    x_end(f, "tool_use");
+    x_status(f, 400, "{}");
+    assert_int_equal(ask(f, "bad question"), EVENT_FAILED);
+    clear_exchanges(f);
+
+    agent_tell(f->agent, "told before the retry");
+    x_begin(f);
+    x_python(f, "t2", "print 2");
+    x_end(f, "tool_use");
+    x_begin(f);
+    x_text(f, "half");
+    x_end(f, "refusal");
+    assert_int_equal(retry(f), EVENT_FAILED);
+    agent_tell(f->agent, "told since");
+    expect_next_is_fine(f);
+    expect_sent(f, "first question");
+    expect_not_sent(f, "bad question");
+    expect_not_sent(f, "out of print");
+    expect_sent(f, "told with it\\ntold before the retry\\n[Cells 1 to 2 ran");
+    expect_sent(f, "remain.]\\ntold since\\n");
+    fixture_end(f);
+}
+
+/* A call that waits for the sandbox is answered like those behind it. */
+static void
+test_cancel_while_the_sandbox_opens(void **state)
+{
+    struct fixture *f = fixture_begin();
+
+    (void)state;
+    f->cancel_in_open = true;
+    x_begin(f);
+    x_python(f, "t1", "print 1");
+    x_end(f, "tool_use");
+    assert_int_equal(ask(f, "q"), EVENT_INTERRUPTED);
+    assert_string_equal(f->ran.data, "");
+    f->cancel_in_open = false;
+    expect_next_is_fine(f);
+    expect_sent(f, "Not executed: interrupted by the user.");
+    expect_not_sent(f, "cancelled");
+    fixture_end(f);
+}
+
 /* ---- calls that are left out ----------------------------------------------
  */
 
@@ -383,6 +444,8 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_refusal_after_a_retry),
+        cmocka_unit_test(test_cancel_while_the_sandbox_opens),
         cmocka_unit_test(test_cut_is_asked_for_again),
         cmocka_unit_test(test_cut_where_no_limit_is_known),
         cmocka_unit_test(test_the_model_has_less),

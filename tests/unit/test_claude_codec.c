@@ -196,7 +196,8 @@ static const struct failure_case failure_cases[] = {
     {409, "", NULL, ERR_REMOTE, true, "the service reports a conflict (409)"},
     {418, "", NULL, ERR_REMOTE, false, "the service refused the request (418)"},
     {307, "", NULL, ERR_REMOTE, false,
-     "the service redirects to another address, which is not followed (307)"},
+     "the service redirects to another address, which is not followed; check "
+     "model.base_url (307)"},
     {500, "\xFF", "req\n1", ERR_REMOTE, true,
      "the service has an internal problem (500, request req 1)"},
     {502, "", NULL, ERR_REMOTE, true,
@@ -223,6 +224,13 @@ static const struct failure_case failure_cases[] = {
      NULL, ERR_REMOTE, false,
      "the service does not know the model or the address (model.name, "
      "model.base_url): no model m (404)"},
+    {204, "", NULL, ERR_PROTOCOL, false,
+     "the service answered without a reply; check model.base_url (204)"},
+    {400,
+     "{\"type\":\"error\",\"error\":{\"type\":\"invalid_request_error\","
+     "\"message\":\"hold\",\"details\":{\"error_code\":"
+     "\"organization_on_hold\"}}}",
+     NULL, ERR_AUTH, false, "the account is on hold: hold (400)"},
     {422, "{\"detail\":\"thinking: extra\"}", NULL, ERR_REMOTE, false,
      "the service refused the request: thinking: extra (422)"},
     {422, "{\"detail\":[{\"loc\":[\"body\"]}]}", NULL, ERR_REMOTE, false,

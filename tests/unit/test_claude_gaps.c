@@ -110,6 +110,11 @@ static const struct gap_case gap_cases[] = {
      BEGIN TEXT_START("0") TEXT_DELTA("0", "a") BARE_STOP TEXT("1", "b")
          REASON("end_turn") END,
      "[" TEXT_SENT("a") "," TEXT_SENT("b") "]", "ended no open block"},
+    {"one index for all",
+     BEGIN TEXT("0", "a") TEXT("0", "b") TOOL("0", "t1", CODE)
+         REASON("tool_use") END,
+     "[" TEXT_SENT("a") "," TEXT_SENT("b") "," TOOL_SENT("t1", CODE_SENT) "]",
+     "began a block twice"},
     {"nothing but what is needed",
      BARE_TEXT("a")
          BARE_STOP BARE_START("\"type\":\"tool_use\",\"name\":\"run\"")

@@ -419,7 +419,7 @@ static const struct change_case fall_back_cases[] = {
      {{400, ON_HOLD, false, false}},
      CLAUDE_DIALECT_AUTO,
      true,
-     "done the service refused the request: hold (400) ",
+     "done the account is on hold: hold (400) ",
      "F"},
 };
 
@@ -548,7 +548,7 @@ static const struct change_case strip_cases[] = {
      {{400, ON_HOLD, false, false}},
      CLAUDE_DIALECT_AUTO,
      false,
-     "done the service refused the request: hold (400) ",
+     "done the account is on hold: hold (400) ",
      "T"},
 };
 

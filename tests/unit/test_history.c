@@ -201,6 +201,37 @@ test_rewind_takes_back_questions_only(void **state)
     claude_history_free(h);
 }
 
+/* Replies, results and what they hold go too, but only from the end on. */
+static void
+test_drop_takes_back_everything(void **state)
+{
+    struct claude_history *h = claude_history_new();
+    struct claude_tool_result result = {.tool_use_id = "t1"};
+    size_t mark = 0;
+    size_t at = 0;
+
+    (void)state;
+    claude_history_drop(h, 0);
+    claude_history_drop(h, 7);
+    expect_text(h, "");
+    assert_int_equal(claude_history_add_user(h, "q", 1, NULL), 0);
+    mark = claude_history_rewind_point(h);
+    assert_int_equal(
+        claude_history_add_assistant(h, "[" CALL("t1") "]", one_id, 1, NULL),
+        0);
+    assert_int_equal(claude_history_add_results(h, &result, 1, NULL, NULL), 0);
+    claude_history_set_cached(h);
+    claude_history_set_paused(h, true);
+    claude_history_drop(h, mark);
+    expect_text(h, ASK);
+    assert_true(claude_history_may_be_sent(h));
+    assert_false(claude_history_find_breakpoint(h, &at));
+    claude_history_drop(h, 0);
+    expect_text(h, "");
+    assert_false(claude_history_may_be_sent(h));
+    claude_history_free(h);
+}
+
 static void
 test_add_beyond_the_maximum(void **state)
 {
@@ -220,6 +251,7 @@ test_add_beyond_the_maximum(void **state)
     assert_int_equal(claude_history_add_results(h, &result, 1, NULL, NULL), 0);
     assert_int_equal(claude_history_add_user(h, text, 100000, &err), -1);
     assert_int_equal(err.code, ERR_TOO_LARGE);
+    assert_non_null(strstr(err.msg, "begin a new session"));
     assert_true(claude_history_ends_with_user(h));
     free(text);
     claude_history_free(h);
@@ -357,6 +389,7 @@ main(void)
         cmocka_unit_test(test_add_refused_changes_nothing),
         cmocka_unit_test(test_add_user_blank_or_too_early),
         cmocka_unit_test(test_rewind_takes_back_questions_only),
+        cmocka_unit_test(test_drop_takes_back_everything),
         cmocka_unit_test(test_add_beyond_the_maximum),
         cmocka_unit_test(test_any_sequence_leaves_a_valid_history),
     };
