@@ -74,7 +74,8 @@ static const struct refusal refusals[] = {
     {400, "invalid_request_error", ERR_REMOTE, false, true,
      "the service refused the request"},
     {401, "authentication_error", ERR_AUTH, false, false,
-     "the service does not accept the key; check model.api_key"},
+     "the service does not accept the key, or got none; check "
+     "ANTHROPIC_API_KEY or model.api_key"},
     {402, "billing_error", ERR_AUTH, false, true,
      "the service refused the request because of billing"},
     {403, "permission_error", ERR_AUTH, false, true,

@@ -249,16 +249,18 @@ check_secrets(const struct transport_http_config *config, struct error *err)
         return 0;
     }
     if (!secret_is_empty(config->key)) {
-        return err_set(err, ERR_CONFIG,
-                       "base_url: %s would carry the key unencrypted; https is "
-                       "needed but for this machine itself",
-                       url);
+        return err_set(
+            err, ERR_CONFIG,
+            "model.base_url: %s would carry the key unencrypted; https is "
+            "needed but for this machine itself",
+            url);
     }
     if (header != NULL) {
-        return err_set(err, ERR_CONFIG,
-                       "base_url: %s would carry the header %s unencrypted; "
-                       "https is needed but for this machine itself",
-                       url, header);
+        return err_set(
+            err, ERR_CONFIG,
+            "model.base_url: %s would carry the header %s unencrypted; "
+            "https is needed but for this machine itself",
+            url, header);
     }
     return 0;
 }
@@ -277,7 +279,8 @@ transport_http(struct http *http, const struct transport_http_config *config,
     }
     if (!str_starts(url, "http://") && !str_starts(url, "https://")) {
         return err_set(err, ERR_USAGE,
-                       "base_url: %s is not an http or https address", url);
+                       "model.base_url: %s is not an http or https address",
+                       url);
     }
     if (check_secrets(config, err) < 0) {
         return -1;

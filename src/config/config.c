@@ -249,8 +249,10 @@ set_option(struct config *c, const struct config_option *o, const char *value,
         char **slot = NULL;
 
         if (config_assign(c, key, value, err) < 0) {
-            if (err != NULL)
-                err->code = ERR_USAGE;
+            /* It is the option that was typed, and not the key. */
+            if (err != NULL && str_starts(err->msg, key->name))
+                error_fill(err, ERR_USAGE, "--%s%s", o->name,
+                           err->msg + strlen(key->name));
             return -1;
         }
         if (c->overrides == NULL)

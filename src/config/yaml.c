@@ -218,9 +218,33 @@ read_root(void *ctx, struct error *err)
     return 0;
 }
 
-static int
-fail_to_parse(const char *where, const yaml_parser_t *parser, struct error *err)
+/* Whether the line (from 0) begins with blanks of which one is a tab. */
+static bool
+has_leading_tab(const char *text, size_t len, size_t line)
 {
+    const char *end = text + len;
+
+    for (; line > 0 && text < end; line--) {
+        const char *lf = memchr(text, '\n', (size_t)(end - text));
+
+        text = lf != NULL ? lf + 1 : end;
+    }
+    while (text < end && *text == ' ')
+        text++;
+    return text < end && *text == '\t';
+}
+
+/* The library's words, but for the mistake that is made most often. */
+static int
+fail_to_parse(const char *where, const char *text, size_t len,
+              const yaml_parser_t *parser, struct error *err)
+{
+    if (has_leading_tab(text, len, parser->problem_mark.line))
+        return err_set(err, ERR_CONFIG,
+                       "%s:%zu:%zu: a tab; blanks are needed at the beginning "
+                       "of a line",
+                       where, parser->problem_mark.line + 1,
+                       parser->problem_mark.column + 1);
     return err_set(err, ERR_CONFIG, "%s:%zu:%zu: %s", where,
                    parser->problem_mark.line + 1,
                    parser->problem_mark.column + 1,
@@ -229,7 +253,8 @@ fail_to_parse(const char *where, const yaml_parser_t *parser, struct error *err)
 
 /* A second document would be settings that nobody sees are not read. */
 static int
-refuse_more(const char *where, yaml_parser_t *parser, struct error *err)
+refuse_more(const char *where, const char *text, size_t len,
+            yaml_parser_t *parser, struct error *err)
 {
     yaml_document_t doc;
     const yaml_node_t *root = NULL;
@@ -237,7 +262,7 @@ refuse_more(const char *where, yaml_parser_t *parser, struct error *err)
     bool more = false;
 
     if (!yaml_parser_load(parser, &doc))
-        return fail_to_parse(where, parser, err);
+        return fail_to_parse(where, text, len, parser, err);
     root = yaml_document_get_root_node(&doc);
     more = root != NULL;
     line = doc.start_mark.line + 1;
@@ -263,12 +288,12 @@ read_document(const char *where, const char *text, size_t len,
         return err_set(err, ERR_INTERNAL, "the YAML parser did not start");
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);
     if (!yaml_parser_load(&parser, doc)) {
-        fail_to_parse(where, &parser, err);
+        fail_to_parse(where, text, len, &parser, err);
     } else {
         rc = read(ctx, err);
         yaml_document_delete(doc);
         if (rc == 0)
-            rc = refuse_more(where, &parser, err);
+            rc = refuse_more(where, text, len, &parser, err);
     }
     yaml_parser_delete(&parser);
     return rc;

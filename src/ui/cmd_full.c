@@ -14,6 +14,7 @@
 #include "base/io.h"
 #include "base/loop.h"
 #include "base/sbuf.h"
+#include "base/str.h"
 #include "model/table.h"
 #include "render/table_csv.h"
 #include "render/table_layout.h"
@@ -42,15 +43,29 @@ end_full(struct app *app, const struct error *err)
 /* ---- tables ---------------------------------------------------------------
  */
 
+/* For the table that is shown, as ":save" takes it. Owned by the caller. */
+static char *
+get_address(const struct app_full *full, const struct recorder_cell *cell)
+{
+    int index = cell->pieces[full->at - 1].index;
+
+    return index == 0 ? xasprintf("%d", full->cell)
+                      : xasprintf("%d.%d", full->cell, index + 1);
+}
+
+/* All rows; of columns what has room. */
 static int
 show_table(struct app *app, int fd, struct error *err)
 {
+    AUTO_FREE char *address = get_address(
+        &app->full, recorder_cell(app->config.recorder, app->full.cell));
     AUTO_SBUF struct sbuf csv = {0};
     AUTO_SBUF struct sbuf text = {0};
     struct table *t = NULL;
     struct table_options options = view_table_options(app->config.view);
 
     options.all_rows = true;
+    options.address = address;
     sbuf_init(&csv, MAX_CSV_BYTES);
     if (lseek(fd, 0, SEEK_SET) < 0)
         return err_set_errno(err, ERR_IO, "the table");
@@ -192,8 +207,13 @@ run_full(struct app *app, char *const *words, size_t n_words, struct error *err)
         return CMD_ERROR;
     }
     if (cell->n_pieces == 0) {
-        view_note(app->config.view, "cell %d printed and showed nothing",
-                  cell->number);
+        AUTO_FREE char *trace =
+            str_blank(cell->traceback)
+                ? xstrdup("")
+                : xasprintf("; it failed, see :trace %d", cell->number);
+
+        view_note(app->config.view, "cell %d printed and showed nothing%s",
+                  cell->number, trace);
         return CMD_OK;
     }
     app->full.cell = cell->number;

@@ -85,7 +85,8 @@ run_files(struct app *app, char *const *words, size_t n_words,
         sanitize_text(SANITIZE_NAME, f->path, strlen(f->path), &sb);
         sbuf_add_str(&sb, "  ");
         str_add_grouped(&sb, f->n_rows);
-        sbuf_add_str(&sb, f->n_rows == 1 ? " row x " : " rows x ");
+        sbuf_add_str(&sb,
+                     f->n_rows == 1 ? " row \xC3\x97 " : " rows \xC3\x97 ");
         str_add_grouped(&sb, f->n_cols);
         sbuf_add_str(&sb, f->n_cols == 1 ? " column, " : " columns, ");
         str_add_bytes(&sb, f->size_bytes);

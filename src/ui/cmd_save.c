@@ -147,7 +147,12 @@ find_output(const struct app *app, const struct recorder_cell *cell, int index,
 
     if (index >= 0) {
         out = recorder_output(app->config.recorder, cell->number, index);
-        if (out == NULL || out->kind == RECORDER_TEXT) {
+        if (out == NULL) {
+            error_fill(err, ERR_USAGE, "cell %d has no output %d.%d",
+                       cell->number, cell->number, index + 1);
+            return NULL;
+        }
+        if (out->kind == RECORDER_TEXT) {
             error_fill(err, ERR_USAGE, "%d.%d is no chart and no table",
                        cell->number, index + 1);
             return NULL;

@@ -6,6 +6,7 @@
 #include "ui/oneshot.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -220,6 +221,11 @@ next(struct oneshot *o)
 
     if (o->ended)
         return;
+    /* For nobody nothing more is asked, which would be paid all the same. */
+    if (o->config.tty == NULL && out_is_gone(o->config.out)) {
+        end(o, 128 + SIGPIPE);
+        return;
+    }
     if (o->n_loaded < c->n_files) {
         app_load(o->app, c->files[o->n_loaded++], NULL);
         return;

@@ -33,6 +33,17 @@ add_kept(const struct view *v, const struct event *ev, struct sbuf *sb)
         view_add_part(v, sb, text);
 }
 
+/* More than the longest reply cannot be allowed. */
+static void
+add_limit(const struct view *v, const struct event *ev, struct sbuf *sb)
+{
+    AUTO_FREE char *raise =
+        ev->limit != NULL ? xasprintf("raise %s", ev->limit) : NULL;
+
+    if (raise != NULL)
+        view_add_part(v, sb, ev->way == EVENT_WAY_SMALLER ? ev->limit : raise);
+}
+
 static void
 add_command(const struct view *v, const struct event *ev, struct sbuf *sb)
 {
@@ -51,7 +62,7 @@ add_command(const struct view *v, const struct event *ev, struct sbuf *sb)
         view_add_part(v, sb, budget);
         break;
     case EVENT_WAY_SETTING:
-        view_add_part(v, sb, ev->limit);
+        add_limit(v, ev, sb);
         break;
     case EVENT_WAY_REPHRASE:
         view_add_part(v, sb, ":retry, or ask in another way");
@@ -66,8 +77,7 @@ add_command(const struct view *v, const struct event *ev, struct sbuf *sb)
 static void
 add_setting(const struct view *v, const struct event *ev, struct sbuf *sb)
 {
-    if (ev->limit != NULL)
-        view_add_part(v, sb, ev->limit);
+    add_limit(v, ev, sb);
     if (ev->way == EVENT_WAY_REPHRASE)
         view_add_part(v, sb, "ask in another way");
     else if (ev->way == EVENT_WAY_SMALLER)

@@ -101,6 +101,19 @@ def test_base_url():
         assert server.requests[0].path == "/some/where/v1/messages"
 
 
+def test_an_address_that_is_none():
+    """From either source it is the configuration, and the source is named."""
+    with Place() as place:
+        done = place.script("localhost:11434", "-c", "hello")
+        assert done.status == 3, done
+        assert b"error: ANTHROPIC_BASE_URL: 'localhost:11434' does not begin " \
+            b"with http:// or https://\n" == done.stderr, done
+        place.config("model:\n  base_url: localhost:11434\n")
+        done = place.script(None, "-c", "hello")
+        assert done.status == 3, done
+        assert b"2:13: model.base_url: 'localhost:11434'" in done.stderr, done
+
+
 def test_api_version():
     _, requests = is_fine("model:\n  api_version: 2023-06-01\n")
     assert requests[0].header("anthropic-version") == "2023-06-01"
@@ -461,7 +474,7 @@ def test_files_without_a_key():
         place.file("sales.csv")
         done = place.script(None, "sales.csv", stdin=":files\n", key=None)
         assert done.status == 0, done
-        assert b"4 rows x 4 columns" in done.stdout, done
+        assert "4 rows × 4 columns" in done.stdout.decode(), done
 
 
 # ---- the command line -------------------------------------------------------

@@ -118,5 +118,27 @@ def test_a_table_whose_interpreter_is_gone():
         assert os.listdir(place.work) == ["new.csv"]
 
 
+@tap.timeout(90)
+def test_what_is_left_out_has_a_way():
+    """Columns without room, a cell that only failed, an output that is not
+    there: each names what to type, or what is wrong."""
+    wide = "import pandas as pd\nprint('first')\n" \
+        "pd.DataFrame({'c%d' % i: range(5) for i in range(60)})"
+    with Place() as place, ClaudeServer([
+            cell(wide), cell("1 / 0"), reply(["There."])]) as server, \
+            place.repl(server) as s:
+        s.at_prompt()
+        s.ask("make it")
+        for line in (":full 1", ":full 1.1"):
+            s.ask(line)
+            last = s.text().rstrip("\n> ").splitlines()[-1]
+            assert last.startswith("\u00b7 ") and last.endswith(
+                " of 60 columns \u00b7 :save 1"), s.text()
+        s.ask(":full 2")
+        s.has("cell 2 printed and showed nothing; it failed, see :trace 2")
+        s.ask(":save 1.2")
+        s.has("error: cell 1 has no output 1.2")
+
+
 if __name__ == "__main__":
     tap.main(globals())

@@ -127,7 +127,7 @@ def test_budget_ends_a_script():
                 in err), err
         assert ", limit $0.12\n" in err, err
         assert ("· no answer · cell 1 ran, its variables end with this run · "
-                "model.budget_usd\n" in err), err
+                "raise model.budget_usd\n" in err), err
         assert ":retry" not in err and "error:" not in err, err
         assert server.requests[0].body["max_tokens"] < 32000
 
@@ -207,7 +207,7 @@ def test_time_limit_of_a_turn():
                 "limits.turn_seconds\n" in err), err
         assert "are kept" not in err, err
         assert ("· no answer · cell 1 ran, its variables end with this run · "
-                "limits.turn_seconds\n" in err), err
+                "raise limits.turn_seconds\n" in err), err
 
 
 def test_time_while_stopped_does_not_count():

@@ -69,6 +69,20 @@ def test_the_prompt_does_not_wait_for_the_sandbox():
 
 
 @tap.timeout(60)
+def test_help_breaks_no_word():
+    """However narrow the window is; every command is there."""
+    with Place() as place:
+        with place.repl(None, cols=100, rows=80) as s:
+            s.at_prompt()
+            s.ask(":help")
+            wide = s.text().partition("> :help")[2].split()
+        with place.repl(None, cols=40, rows=80) as s:
+            s.at_prompt()
+            s.ask(":help")
+            assert s.text().partition("> :help")[2].split() == wide, s.text()
+
+
+@tap.timeout(60)
 def test_files_of_the_command_line():
     with Place() as place:
         place.file("sales.csv")
@@ -79,9 +93,9 @@ def test_files_of_the_command_line():
             s.at_prompt()
             s.ask(":files")
             shown = s.text()
-            assert re.search(r"^sales +sales\.csv +4 rows x 4 columns, ",
+            assert re.search(r"^sales +sales\.csv +4 rows × 4 columns, ",
                              shown, re.M), shown
-            assert re.search(r"^more +more\.csv +1 rows? x 1 columns?, ",
+            assert re.search(r"^more +more\.csv +1 rows? × 1 columns?, ",
                              shown, re.M), shown
 
 
@@ -739,7 +753,7 @@ def test_without_a_key():
                            "--demo"):
                 assert wanted in said.replace(place.homes["HOME"], "~"), said
             s.ask(":files")
-            s.has("4 rows x 4 columns")
+            s.has("4 rows × 4 columns")
 
 
 if __name__ == "__main__":

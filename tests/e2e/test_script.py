@@ -295,6 +295,18 @@ def test_nobody_reads():
             assert child.wait(STEP_S) == 141, (child.returncode, err)
 
 
+def test_nobody_reads_and_lines_go_on():
+    """Nothing more is carried out, and no question asked, for nobody."""
+    with Place() as place, ClaudeServer([]) as server:
+        with place.running(server, stdin=subprocess.PIPE) as child:
+            child.stdin.write(b":help\n")
+            assert child.stdout.readline()
+            child.stdout.close()
+            # The second finds out; standard input stays open.
+            child.stdin.write(b":help\nwhy?\n")
+            assert child.wait(STEP_S) == 141, child.returncode
+
+
 def test_nobody_reads_stderr():
     with Place() as place, ClaudeServer([
             reply([run("print('x' * 100000)")]), reply(["Fine."])],

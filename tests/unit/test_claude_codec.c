@@ -175,7 +175,8 @@ static const struct failure_case failure_cases[] = {
      "the service limits how often it is asked (429)"},
     {401, ERROR_BODY("authentication_error", "invalid key"), NULL, ERR_AUTH,
      false,
-     "the service does not accept the key; check model.api_key (401, request "
+     "the service does not accept the key, or got none; check "
+     "ANTHROPIC_API_KEY or model.api_key (401, request "
      "req_b)"},
     {402, ERROR_BODY("billing_error", "no credit"), NULL, ERR_AUTH, false,
      "the service refused the request because of billing: no credit (402, "
@@ -218,7 +219,8 @@ static const struct failure_case failure_cases[] = {
      "the service refused the request: no tools (400)"},
     {401, "{\"error\":{\"message\":\"Invalid API Key\",\"code\":401}}", NULL,
      ERR_AUTH, false,
-     "the service does not accept the key; check model.api_key: Invalid API "
+     "the service does not accept the key, or got none; check "
+     "ANTHROPIC_API_KEY or model.api_key: Invalid API "
      "Key (401)"},
     {404, "{\"object\":\"error\",\"message\":\"no model m\",\"code\":404}",
      NULL, ERR_REMOTE, false,
@@ -236,7 +238,8 @@ static const struct failure_case failure_cases[] = {
     {422, "{\"detail\":[{\"loc\":[\"body\"]}]}", NULL, ERR_REMOTE, false,
      "the service refused the request (422)"},
     {0, ERROR_BODY("authentication_error", "gone"), NULL, ERR_AUTH, false,
-     "the service does not accept the key; check model.api_key (request "
+     "the service does not accept the key, or got none; check "
+     "ANTHROPIC_API_KEY or model.api_key (request "
      "req_b)"},
     {0, ERROR_BODY("rate_limit_error", "slow"), NULL, ERR_RATE_LIMIT, true,
      "the service limits how often it is asked (request req_b)"},
