@@ -152,7 +152,8 @@ struct sandbox_ops {
                      const struct sandbox_cell_handlers *on, void *ctx);
 
     /* Asks the running cell to stop, keeping variables; harder after a grace
-       time. Without a running cell nothing happens. */
+       time. A put or get that copies ends with ERR_CANCELLED. Without any of
+       these nothing happens. */
     void (*interrupt)(struct sandbox_backend *b);
 
     /* Files in the workspace, at most 1,000 entries, 8 deep. */
@@ -245,8 +246,8 @@ struct sandbox_op *sandbox_get(struct sandbox *sb, const char *name, int fd,
                                off_t offset, off_t limit, sandbox_done_fn done,
                                void *ctx);
 
-/* A waiting operation ends with ERR_CANCELLED; a running cell is interrupted
-   and ends as it ends. */
+/* A waiting operation ends with ERR_CANCELLED, and one that copies a file; a
+   running cell is interrupted and ends as it ends. */
 void sandbox_cancel(struct sandbox_op *op);
 
 /*
@@ -259,14 +260,16 @@ void sandbox_cancel(struct sandbox_op *op);
 #define SANDBOX_LEAVE_MS 120
 void sandbox_leave(struct sandbox_op *op);
 
-/* Told when a cell has ended that was still stopping. cell: its number, or 0.
-   loss: what went with it, in sentences of ours, borrowed; NULL: nothing. */
+/* Told when a cell has ended that was still stopping, and when an interpreter
+   has ended while none ran. cell: its number, or 0. loss: what went with it, in
+   sentences of ours, borrowed; NULL: nothing. */
 void sandbox_on_late_end(struct sandbox *sb,
                          void (*fn)(void *ctx, int cell, const char *loss),
                          void *ctx);
 
-/* Such a loss, once, unless the outcome of a cell has said it since; NULL:
-   none. Owned by the caller. What is not taken is said with the next cell. */
+/* The loss with a cell that was still stopping, or with one that was silent,
+   once, unless the outcome of a cell has said it since; NULL: none. Owned by
+   the caller. What is not taken is said with the next cell. */
 char *sandbox_take_late_loss(struct sandbox *sb);
 
 /* The number of the last cell whose interpreter is gone, and what cells up to

@@ -19,6 +19,7 @@
 #include "claude/claude.h"
 #include "claude/history.h"
 #include "model/sink.h"
+#include "sandbox/sandbox.h"
 
 #define MAX_TOLD_BYTES (256u << 10)
 #define MAX_QUESTION_BYTES (4u << 20)
@@ -99,7 +100,10 @@ emit_turn_done(struct agent *a)
 {
     const struct agent_spent *spent = &a->turns[a->n_turns - 1];
     bool at_limit = a->end_outcome == EVENT_LIMIT;
-    bool keeps = at_limit && a->first_kept_cell <= a->n_cells;
+    int lost_cell = sandbox_lost_cell(a->config.sandbox);
+    int first =
+        a->first_kept_cell > lost_cell ? a->first_kept_cell : lost_cell + 1;
+    bool keeps = at_limit && first <= a->n_cells;
 
     agent_emit(a, &(struct event){.kind = EVENT_USAGE, .usage = &spent->usage});
     agent_emit(a, &(struct event){
@@ -113,7 +117,7 @@ emit_turn_done(struct agent *a)
                       .limit = at_limit ? a->end_key : NULL,
                       .way = at_limit ? a->end_way : EVENT_WAY_NONE,
                       .way_nanousd = at_limit ? a->end_way_nanousd : 0,
-                      .first_kept_cell = keeps ? a->first_kept_cell : 0,
+                      .first_kept_cell = keeps ? first : 0,
                       .last_kept_cell = keeps ? a->n_cells : 0,
                       .err = a->end_err.code != ERR_NONE ? &a->end_err : NULL,
                   });

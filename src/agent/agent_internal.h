@@ -97,7 +97,8 @@ struct agent {
     int n_replies; /* in the history, parts of one included */
     int n_nudges;
     int n_turn_cells;
-    int first_kept_cell; /* of those whose variables are there */
+    int first_kept_cell; /* of those whose variables are there, as far as the
+                            interpreter is */
     const char *status;
 
     /* Limits of the turn. */

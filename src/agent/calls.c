@@ -25,6 +25,9 @@
 #define TOLD_REPEATS 2
 #define MAX_REPEATS 3
 
+/* What the person is told of a cell that never ran. */
+#define NOT_BEGUN "Stopped before it began."
+
 #define REPEATED                                                               \
     "This call and its outcome are the same as before; a third time ends the " \
     "turn. Do something else, or answer with what is known."
@@ -205,7 +208,7 @@ agent_cell_over(struct agent *a)
     int n = 0;
 
     emit_cell_over(a);
-    if (a->outcome.variables_lost || a->outcome.still_stopping)
+    if (a->outcome.still_stopping)
         a->first_kept_cell = a->cell + 1;
     if (a->stop == AGENT_STOP_TIME)
         context_add_note(&a->context, "the time for one question is over");
@@ -226,6 +229,41 @@ agent_cell_over(struct agent *a)
         agent_next_call(a);
 }
 
+/* A cell that did not run, or that took the sandbox with it. It waited for an
+   earlier one that may take the variables of all with it. */
+static void
+end_without_outcome(struct agent *a, const struct sandbox_outcome *outcome,
+                    const struct error *err)
+{
+    bool is_stopped = err->code == ERR_CANCELLED;
+    const char *why = is_stopped        ? NOT_BEGUN
+                      : outcome != NULL ? outcome->reason
+                                        : NULL;
+    AUTO_FREE char *text = xasprintf("%s%s%s", why != NULL ? why : "",
+                                     why != NULL ? "\n" : "", err->msg);
+
+    agent_charts_fini(a);
+    context_fini(&a->context);
+    /* One that was stopped is answered like those behind it. */
+    if (!is_stopped)
+        set_answer(a, a->at_call, true, text, strlen(text));
+    a->first_kept_cell = a->cell + 1;
+    agent_emit(a, &(struct event){.kind = EVENT_DONE,
+                                  .scope = EVENT_SCOPE_CELL,
+                                  .cell = a->cell,
+                                  .outcome = is_stopped    ? EVENT_INTERRUPTED
+                                             : why != NULL ? outcome->outcome
+                                                           : EVENT_FAILED,
+                                  .text = why,
+                                  .len = why != NULL ? strlen(why) : 0});
+    if (is_stopped || a->stop != AGENT_GO_ON)
+        agent_end_stopped(a);
+    else
+        agent_stop_calls(a, EVENT_FAILED,
+                         "Not executed: there is no sandbox to run it in.",
+                         err);
+}
+
 static void
 on_cell_done(void *ctx, enum sandbox_end end,
              const struct sandbox_outcome *outcome, const struct error *err)
@@ -235,23 +273,7 @@ on_cell_done(void *ctx, enum sandbox_end end,
     (void)end;
     a->op = NULL;
     if (err != NULL) {
-        agent_charts_fini(a);
-        context_fini(&a->context);
-        /* One that was cancelled never ran, like those behind it. */
-        if (err->code != ERR_CANCELLED)
-            set_answer(a, a->at_call, true, err->msg, strlen(err->msg));
-        agent_emit(a, &(struct event){.kind = EVENT_DONE,
-                                      .scope = EVENT_SCOPE_CELL,
-                                      .cell = a->cell,
-                                      .outcome = err->code == ERR_CANCELLED
-                                                     ? EVENT_INTERRUPTED
-                                                     : EVENT_FAILED});
-        if (err->code == ERR_CANCELLED || a->stop != AGENT_GO_ON)
-            agent_end_stopped(a);
-        else
-            agent_stop_calls(a, EVENT_FAILED,
-                             "Not executed: there is no sandbox to run it in.",
-                             err);
+        end_without_outcome(a, outcome, err);
         return;
     }
     agent_keep_outcome(a, outcome);

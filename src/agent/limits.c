@@ -44,13 +44,20 @@ agent_end_at_limit(struct agent *a, const struct agent_limit *limit,
 void
 agent_begin_stop(struct agent *a, enum agent_stop stop)
 {
+    bool is_person = stop == AGENT_STOP_PERSON;
+
+    /* A person does not wait for a cell that takes long to stop. */
+    if (is_person && a->stop != AGENT_GO_ON && a->op != NULL)
+        sandbox_leave(a->op);
     if (!agent_is_busy(a) || a->stop != AGENT_GO_ON)
         return;
     a->stop = stop;
     if (a->request != NULL)
         claude_cancel(a->request);
-    else if (a->op != NULL)
+    else if (a->op != NULL && is_person)
         sandbox_leave(a->op);
+    else if (a->op != NULL)
+        sandbox_cancel(a->op);
     else
         (void)agent_stop_charts(a);
 }

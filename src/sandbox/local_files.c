@@ -169,6 +169,12 @@ local_files_receive(const struct local_env *env, struct error *err)
 }
 
 void
+local_files_drop(const struct local_env *env)
+{
+    unlinkat(env->data_fd, INCOMING, 0);
+}
+
+void
 local_files_show(const struct local_env *env, const char *name)
 {
     AUTO_FREE char *target = xasprintf("data/%s", name);

@@ -53,6 +53,9 @@ WARN_UNUSED int local_files_arrive(struct local_files *files,
                                    const struct local_env *env,
                                    const char *name, struct error *err);
 
+/* Removes what was received and did not arrive. */
+void local_files_drop(const struct local_env *env);
+
 /* Makes NAME in the workspace a link to data/NAME, unless something of that
    name is there. */
 void local_files_show(const struct local_env *env, const char *name);

@@ -748,7 +748,13 @@ def watch_signals(fd, read=os.read, sleep=time.sleep, now=time.monotonic,
     not reach the cell behind the one that was meant."""
     n_marks = 0
     while True:
-        data = read(fd, 64)
+        try:
+            data = read(fd, 64)
+        except OSError:
+            data = b""
+        # A cell has closed one end of the pipe.
+        if not data:
+            return
         n_marks += data.count(0)
         if signal.SIGINT in data.rpartition(b"\0")[2]:
             came = now() - 0.005

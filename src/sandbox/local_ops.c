@@ -69,6 +69,8 @@ end_put_copy(void *ctx, const struct error *err)
         err = &mine;
     if (err == NULL)
         local_files_show(&l->env, l->op_name);
+    else
+        local_files_drop(&l->env);
     /* Already from the loop, but the end of every operation goes one way. */
     local_end_op(l, err);
 }
@@ -182,7 +184,17 @@ local_run_cell(struct sandbox_backend *b, const struct sandbox_cell *cell,
 static void
 local_interrupt(struct sandbox_backend *b)
 {
-    local_cell_stop((struct local *)b, EVENT_INTERRUPTED);
+    struct local *l = (struct local *)b;
+    struct error err = {0};
+
+    if (l->copy == NULL) {
+        local_cell_stop(l, EVENT_INTERRUPTED);
+        return;
+    }
+    local_copy_free(take_ptr(&l->copy));
+    local_files_drop(&l->env);
+    error_fill(&err, ERR_CANCELLED, "copying was stopped");
+    local_end_op(l, &err);
 }
 
 static bool

@@ -129,6 +129,7 @@ sandbox_end_op(struct sandbox_op *op, enum sandbox_end end,
     sandbox_enter(sb);
     switch (op->kind) {
     case SANDBOX_OP_CELL:
+        sandbox_keep_own_loss(op, outcome, err);
         op->on.on_done(op->ctx, end, outcome, err);
         break;
     case SANDBOX_OP_LIST:
@@ -445,6 +446,8 @@ static void
 handle_lost(void *ctx, const struct error *err)
 {
     struct sandbox *sb = ctx;
+    AUTO_FREE char *text =
+        xasprintf("%s; variables and imports are gone", err->msg);
 
     LOG_WARN("%s", err->msg);
     free(sb->idle_loss);
@@ -457,6 +460,10 @@ handle_lost(void *ctx, const struct error *err)
     sb->state = SANDBOX_NEW;
     sb->wanted = sb->first != NULL;
     sandbox_schedule(sb);
+    sandbox_enter(sb);
+    if (sb->on_late != NULL && sb->last_cell > 0)
+        sb->on_late(sb->on_late_ctx, 0, text);
+    sandbox_exit(sb);
 }
 
 /* --- for the callers --- */
@@ -587,7 +594,7 @@ sandbox_cancel(struct sandbox_op *op)
     op->cancelled = true;
     if (!op->running)
         sandbox_schedule(sb);
-    else if (op->kind == SANDBOX_OP_CELL)
+    else
         sb->backend->ops->interrupt(sb->backend);
 }
 

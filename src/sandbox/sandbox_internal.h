@@ -31,7 +31,8 @@ struct sandbox_op {
     enum sandbox_op_kind kind;
     bool running;
     bool cancelled;
-    bool is_late; /* its caller was answered before it had ended */
+    bool is_late;      /* its caller was answered before it had ended */
+    bool loss_is_told; /* ... and was told that its interpreter is gone */
     int64_t started_ms;
     struct loop_timer *patience; /* until then its caller waits */
 
@@ -116,6 +117,14 @@ bool sandbox_exit(struct sandbox *sb);
 bool sandbox_end_op(struct sandbox_op *op, enum sandbox_end end,
                     const struct sandbox_outcome *outcome,
                     const struct error *err);
+
+/* --- sandbox_late.c --- */
+
+/* Keeps what was lost with a cell of the program's own, so that the model is
+   told: its caller says it to the person at most. */
+void sandbox_keep_own_loss(struct sandbox_op *op,
+                           const struct sandbox_outcome *outcome,
+                           const struct error *err);
 
 /* --- sandbox_restore.c --- */
 

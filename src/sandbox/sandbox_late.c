@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/loop.h"
+#include "base/str.h"
 
 #define STOPPING                                                               \
     "Stopping, but not ended yet; if variables are lost with it, that will "   \
@@ -56,12 +57,30 @@ tell_loss(const struct sandbox_op *op, const struct sandbox_outcome *outcome,
 {
     const char *reason = outcome != NULL ? outcome->reason : NULL;
     const char *gap = reason != NULL && err != NULL ? " " : "";
-    AUTO_FREE char *cell = op->cell.number > 0
-                               ? xasprintf("Cell %d: ", op->cell.number)
+    AUTO_FREE char *cell = op->cell.number > 0 && !op->loss_is_told
+                               ? xasprintf("cell %d: ", op->cell.number)
                                : xstrdup("");
 
     return xasprintf("%s%s%s%s", cell, reason != NULL ? reason : "", gap,
                      err != NULL ? err->msg : "");
+}
+
+static void
+keep_loss(struct sandbox *sb, char *loss)
+{
+    free(sb->idle_loss);
+    sb->idle_loss = loss;
+    sb->loss_is_late = true;
+}
+
+void
+sandbox_keep_own_loss(struct sandbox_op *op,
+                      const struct sandbox_outcome *outcome,
+                      const struct error *err)
+{
+    if (op->cell.silent && !op->is_late && outcome != NULL &&
+        outcome->variables_lost)
+        keep_loss(op->sb, tell_loss(op, outcome, err));
 }
 
 static void
@@ -71,12 +90,14 @@ on_late_end(void *ctx, enum sandbox_end end,
     struct sandbox_op *op = ctx;
     struct sandbox *sb = op->sb;
     bool lost = end == SANDBOX_RESTARTED || end == SANDBOX_LOST;
-    AUTO_FREE char *text = lost ? tell_loss(op, outcome, err) : NULL;
+    AUTO_FREE char *text = NULL;
 
+    /* No file was to come back. */
+    if (op->loss_is_told && str_blank(outcome->reason))
+        return;
     if (lost) {
-        free(sb->idle_loss);
-        sb->idle_loss = xstrdup(text);
-        sb->loss_is_late = true;
+        text = tell_loss(op, outcome, err);
+        keep_loss(sb, xstrdup(text));
     }
     if (sb->on_late != NULL)
         sb->on_late(sb->on_late_ctx, op->cell.number, text);
@@ -111,10 +132,14 @@ handle_impatience(void *ctx)
     outcome.still_stopping = true;
     op->patience = NULL;
     op->is_late = true;
+    op->loss_is_told = lost;
     op->on = late;
     op->ctx = op;
     sandbox_enter(sb);
     on.on_done(caller, lost ? SANDBOX_RESTARTED : SANDBOX_DONE, &outcome, NULL);
+    /* What is said later is what came back, and not the loss once more. */
+    if (lost && !sb->dead)
+        free(take_ptr(&sb->kept.strings[4]));
     sandbox_exit(sb);
 }
 
@@ -123,7 +148,9 @@ handle_impatience(void *ctx)
 void
 sandbox_leave(struct sandbox_op *op)
 {
-    sandbox_cancel(op);
+    /* Files that are on their way back are not this cell's any more. */
+    if (op != op->sb->restored_op)
+        sandbox_cancel(op);
     if (op->running && op->kind == SANDBOX_OP_CELL && op->patience == NULL)
         op->patience = loop_add_timer(op->sb->loop, SANDBOX_LEAVE_MS,
                                       handle_impatience, op);

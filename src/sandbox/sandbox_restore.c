@@ -173,7 +173,8 @@ sandbox_restore_end(struct sandbox *sb)
 
         free(kept.strings[4]);
         kept.outcome.reason = kept.strings[4] = reason;
-    } else if (sb->idle_loss != NULL || sb->not_loaded.text.len > 0) {
+    } else if (sb->idle_loss != NULL || sb->loaded_again.text.len > 0 ||
+               sb->not_loaded.text.len > 0) {
         AUTO_FREE char *before = take_ptr(&sb->idle_loss);
 
         sb->idle_loss = complete_reason(

@@ -33,6 +33,31 @@
 /* ---- ends -----------------------------------------------------------------
  */
 
+/* Within a turn, the next cell of it tells the model. */
+static void
+tell_model_of_loss(struct app *app)
+{
+    AUTO_FREE char *loss = NULL;
+    AUTO_FREE char *text = NULL;
+
+    if (app->agent == NULL || agent_is_busy(app->agent))
+        return;
+    loss = sandbox_take_late_loss(app->config.sandbox);
+    if (loss == NULL)
+        return;
+    text = xasprintf("[%s]", loss);
+    agent_tell(app->agent, text);
+}
+
+void
+app_tell_loss(struct app *app, const char *loss)
+{
+    view_warning(app->config.view, "%s", loss);
+    if (!app_is_busy(app))
+        view_gap(app->config.view);
+    tell_model_of_loss(app);
+}
+
 static void
 on_finish(void *ctx)
 {
@@ -40,6 +65,7 @@ on_finish(void *ctx)
     struct error err = app->err;
     bool quit = app->quit;
 
+    tell_model_of_loss(app);
     app->task = NULL;
     app->state = APP_IDLE;
     app->command = NULL;
@@ -189,36 +215,20 @@ explain_key(struct app *app)
     finish(app, &err, false);
 }
 
-/* Within a turn, the next cell of it tells the model. */
-static void
-tell_model_of_loss(struct app *app)
-{
-    AUTO_FREE char *loss = NULL;
-    AUTO_FREE char *text = NULL;
-
-    if (app->agent == NULL || agent_is_busy(app->agent))
-        return;
-    loss = sandbox_take_late_loss(app->config.sandbox);
-    if (loss == NULL)
-        return;
-    text = xasprintf("[%s]", loss);
-    agent_tell(app->agent, text);
-}
-
-/* A cell has ended that was stopped a while ago. */
+/* A cell has ended that was stopped a while ago, or variables are gone. */
 static void
 on_late_end(void *ctx, int cell, const char *loss)
 {
     struct app *app = ctx;
 
-    if (loss != NULL)
-        view_warning(app->config.view, "%s", loss);
-    else if (cell > 0)
+    if (loss != NULL) {
+        app_tell_loss(app, loss);
+    } else if (cell > 0) {
         view_note(app->config.view, "cell %d has ended; variables are kept",
                   cell);
-    if (!app_is_busy(app))
-        view_gap(app->config.view);
-    tell_model_of_loss(app);
+        if (!app_is_busy(app))
+            view_gap(app->config.view);
+    }
 }
 
 void
@@ -227,7 +237,6 @@ app_turn_done(void *ctx, enum event_outcome outcome, const struct error *err)
     struct app *app = ctx;
     struct error why = {0};
 
-    tell_model_of_loss(app);
     /* The view has shown the error already, with the end of the turn. */
     if (err != NULL)
         why = *err;

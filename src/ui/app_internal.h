@@ -67,6 +67,10 @@ struct app {
 WARN_UNUSED int app_begin_load(struct app *app, const char *path,
                                const char *variable, struct error *err);
 
+/* Tells the person and, before the next question, the model of variables that
+   are gone. */
+void app_tell_loss(struct app *app, const char *loss);
+
 /* Where a key for the Claude API goes. Owned by the caller. */
 char *app_key_advice(void);
 

@@ -146,10 +146,14 @@ static void
 on_removed(void *ctx, enum sandbox_end end,
            const struct sandbox_outcome *outcome, const struct error *err)
 {
+    struct app_fetch *f = ctx;
+
     (void)end;
-    (void)outcome;
     (void)err;
-    end_fetch(ctx);
+    /* Nobody waits for it who would say so. */
+    if (outcome != NULL && outcome->variables_lost && outcome->reason != NULL)
+        app_tell_loss(f->app, outcome->reason);
+    end_fetch(f);
 }
 
 /* The copy inside is not wanted any more, whether it is whole or not: the next

@@ -473,7 +473,10 @@ view_end_cell(struct view *v, const struct event *ev)
     close_programs(v);
     if (ev->text != NULL && event_outcome_lost(ev->outcome))
         view_warning(v, "cell %d: %.*s", ev->cell, (int)ev->len, ev->text);
+    /* A cell that was not stopped has a reason where variables were lost before
+       it, which was said when it was known. */
     else if (ev->outcome == EVENT_INTERRUPTED ||
-             (ev->text != NULL && ev->outcome != EVENT_OK))
+             (ev->text != NULL && ev->outcome != EVENT_OK &&
+              ev->outcome != EVENT_FAILED))
         tell_stop(v, ev);
 }

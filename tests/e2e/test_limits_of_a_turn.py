@@ -210,6 +210,20 @@ def test_time_limit_of_a_turn():
                 "raise limits.turn_seconds\n" in err), err
 
 
+def test_time_limit_waits_for_the_cell():
+    """Nobody is kept waiting by that, so what is left of the cell is known."""
+    with Place() as place, ClaudeServer([
+            reply([run("import time\nprint('begun', flush=True)\n"
+                       "try:\n    time.sleep(100)\n"
+                       "except KeyboardInterrupt:\n    time.sleep(0.5)\n"
+                       "    raise")])]) as server:
+        place.config("limits:\n  turn_seconds: 4\n")
+        done = place.script(server, "-c", "wait", timeout=STEP_S * 2)
+        assert done.status == 8, done
+        assert b"cell 1 ran, its variables end" in done.stderr, done
+        assert b"not ended yet" not in done.stderr, done
+
+
 def test_time_while_stopped_does_not_count():
     """Ctrl-Z is no time of the question's: after fg it goes on."""
     with Place() as place, ClaudeServer([

@@ -496,9 +496,9 @@ def test_a_changed_file_is_loaded_again():
             assert "(1, 2)" in results(server.requests[3])[0][0]
             s.ask(":files")
             listed = [line for line in s.text().splitlines()
-                      if line.startswith("sales ") and " x " in line]
+                      if line.startswith("sales ") and " sales.csv " in line]
             assert len(listed) == 1, listed
-            assert "1 row x 2 columns" in listed[0], listed
+            assert "1 row \u00d7 2 columns" in listed[0], listed
 
 
 @tap.timeout(90)

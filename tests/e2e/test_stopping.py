@@ -119,7 +119,7 @@ def test_one_that_never_ends():
         s.at_prompt()
         s.ask("go on")
         asked = question(server.requests[1])
-        assert "[Cell 1: " in asked and LOST in asked, asked
+        assert "[cell 1: " in asked and LOST in asked, asked
         assert "Variables and imports are gone" in asked, asked
         (told, is_error), = results(server.requests[2])
         assert "False" in told and not is_error, told

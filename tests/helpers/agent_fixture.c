@@ -319,10 +319,16 @@ box_end_cell(struct box *b)
         end = SANDBOX_RESTARTED;
     } else if (str_starts(code, "lost")) {
         error_fill(&err, ERR_SANDBOX, "the sandbox is gone");
-        b->on.on_done(b->ctx, SANDBOX_LOST, NULL, &err);
+        o.outcome = EVENT_DIED;
+        o.reason = "the interpreter ended for good";
+        b->on.on_done(b->ctx, SANDBOX_LOST, &o, &err);
         return;
     }
     b->on.on_done(b->ctx, end, &o, NULL);
+    if (str_starts(code, "gone")) {
+        error_fill(&err, ERR_SANDBOX, "it ended while nothing ran");
+        b->base.on_lost(b->base.on_lost_ctx, &err);
+    }
 }
 
 static void

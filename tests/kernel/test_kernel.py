@@ -507,6 +507,14 @@ class Interrupts(Shared):
             self.assertEqual(done["status"], "ok", done)
             self.assertEqual(self.k.text(), "whole\n")
 
+    def test_a_closed_pipe_of_signals_costs_nothing(self):
+        self.k.run("import os, signal, sys, time\n"
+                   "os.close(signal.set_wakeup_fd(-1))")
+        done = self.k.run("t = time.process_time()\ntime.sleep(0.5)\n"
+                          "print(time.process_time() - t < 0.25)")
+        self.assertEqual(done["status"], "ok", done)
+        self.assertEqual(self.k.text(), "True\n")
+
     def test_no_cell_runs_before_it_may(self):
         """Dropped before the kernel sees it, and after it has asked."""
         self.k.run("n = 0")

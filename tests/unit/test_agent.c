@@ -672,9 +672,10 @@ test_sandbox_lost(void **state)
     assert_int_equal(ask(f, "q"), EVENT_FAILED);
     assert_int_equal(f->err.code, ERR_SANDBOX);
     assert_string_equal(f->ran.data, "print 1|lost 2|");
-    expect_logged(f, "done 2 cell error\n");
+    expect_logged(f, "done 2 cell died the interpreter ended for good\n");
     expect_next_is_fine(f);
     expect_sent(f, "out of print 1");
+    expect_sent(f, "the interpreter ended for good\\n");
     expect_sent(f, "the sandbox is gone");
     expect_sent(f, "Not executed: there is no sandbox");
     fixture_end(f);

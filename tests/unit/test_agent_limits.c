@@ -582,6 +582,39 @@ test_retry_after_the_limit_of_rounds(void **state)
     fixture_end(f);
 }
 
+/* Variables of cells up to a loss are not, and those of the next cell are. */
+static void
+test_what_is_kept_after_a_loss(void **state)
+{
+    static const struct {
+        const char *first;
+        const char *kept;
+    } cases[] = {
+        {"print 1", "kept 1-2}"},
+        {"gone 1", "kept 2-2}"},
+        {"died 1", "kept 2-2}"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < LEN(cases); i++) {
+        struct fixture *f = fixture_begin();
+
+        make_agent(f, 3);
+        x_begin(f);
+        x_python(f, "t1", cases[i].first);
+        x_end(f, "tool_use");
+        x_begin(f);
+        x_python(f, "t2", "print 2");
+        x_end(f, "tool_use");
+        x_begin(f);
+        x_python(f, "t3", "print 3");
+        x_end(f, "tool_use");
+        assert_int_equal(ask(f, "q"), EVENT_LIMIT);
+        expect_logged(f, cases[i].kept);
+        fixture_end(f);
+    }
+}
+
 /* A reply that is paused over and over is no answer. */
 static void
 test_pauses_end_at_the_limit_of_rounds(void **state)
@@ -626,6 +659,7 @@ main(void)
         cmocka_unit_test(test_retry_in_the_middle),
         cmocka_unit_test(test_retry_after_an_interrupt),
         cmocka_unit_test(test_retry_after_the_limit_of_rounds),
+        cmocka_unit_test(test_what_is_kept_after_a_loss),
         cmocka_unit_test(test_pauses_end_at_the_limit_of_rounds),
     };
 

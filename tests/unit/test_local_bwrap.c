@@ -522,6 +522,49 @@ put(struct live *l, const char *dir, const char *file, const char *name,
 }
 
 static void
+leave_it(void *ctx, uint64_t done_bytes, uint64_t total_bytes)
+{
+    struct live *l = ctx;
+
+    assert_true(done_bytes < total_bytes);
+    assert_non_null(l->op);
+    sandbox_leave(take_ptr(&l->op));
+}
+
+/* Nobody waits for a copy that is not wanted any more, and half of it is not
+   left. */
+static void
+test_live_stops_a_copy(void **state)
+{
+    struct sandbox_limits limits = {0};
+    char dir[] = "/tmp/test_local_copy.XXXXXX";
+    AUTO_FREE char *path = NULL;
+    AUTO_CLOSE int fd = -1;
+    struct error err = {0};
+    struct sandbox_put p;
+    struct live l;
+
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    path = xasprintf("%s/large.csv", dir);
+    fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    assert_int_equal(ftruncate(fd, 64 << 20), 0);
+    begin(&l, NULL, &limits);
+    /* A part is always copied. */
+    p = (struct sandbox_put){
+        .path = path, .fd = fd, .name = "part.csv", .limit = 63 << 20};
+    l.op = sandbox_put(l.sb, &p, leave_it, on_done, &l);
+    loop_run(l.loop);
+    assert_int_equal(l.end, SANDBOX_ERROR);
+    assert_int_equal(l.op_err.code, ERR_CANCELLED);
+    sandbox_open(l.sb);
+    loop_run(l.loop);
+    run_cell(&l, "import os\nos.listdir('data')", EVENT_OK, "[=[]]");
+    finish(&l);
+    assert_int_equal(io_remove_tree(dir, &err), 0);
+}
+
+static void
 test_live_files(void **state)
 {
     struct sandbox_limits limits = {0};
@@ -672,6 +715,7 @@ main(void)
         cmocka_unit_test(test_live_stops_and_keeps_variables),
         cmocka_unit_test(test_live_comes_back_after_an_end),
         cmocka_unit_test(test_live_gives_up_after_three_ends),
+        cmocka_unit_test(test_live_stops_a_copy),
         cmocka_unit_test(test_live_files),
         cmocka_unit_test(test_live_shows_no_environment),
     };

@@ -535,7 +535,8 @@ test_sandbox_opens_again_after_a_loss(void **state)
     run(&t, "lost");
     run(&t, "ok");
     finish(&t, "open run(lost) <2,-,-,sandbox> open run(load a,silent) "
-               "run(ok) <0,ok,-,-> close ");
+               "run(ok) <3,ok,Before this cell, the interpreter was started "
+               "anew. Loaded again: a.,-> close ");
 }
 
 static void

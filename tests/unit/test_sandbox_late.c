@@ -250,12 +250,12 @@ test_a_cell_that_ends_late(void **state)
     } cases[] = {
         {SANDBOX_DONE, false, 0, "late(7,-) ", NEXT},
         {SANDBOX_DONE, true, 0, "late(7,-) ", NEXT},
-        {SANDBOX_RESTARTED, true, 7, "late(7,Cell 7: It ended.) ", NEXT},
-        {SANDBOX_RESTARTED, false, 7, "late(7,Cell 7: It ended.) ",
-         "run(b) begin x y <3,ok,-Cell 7: It ended.> "},
-        {SANDBOX_LOST, true, 7, "late(7,Cell 7: It ended. no new one.) ", NEXT},
-        {SANDBOX_LOST, false, 7, "late(7,Cell 7: It ended. no new one.) ",
-         "run(b) begin x y <3,ok,-Cell 7: It ended. no new one.> "},
+        {SANDBOX_RESTARTED, true, 7, "late(7,cell 7: It ended.) ", NEXT},
+        {SANDBOX_RESTARTED, false, 7, "late(7,cell 7: It ended.) ",
+         "run(b) begin x y <3,ok,-cell 7: It ended.> "},
+        {SANDBOX_LOST, true, 7, "late(7,cell 7: It ended. no new one.) ", NEXT},
+        {SANDBOX_LOST, false, 7, "late(7,cell 7: It ended. no new one.) ",
+         "run(b) begin x y <3,ok,-cell 7: It ended. no new one.> "},
     };
 
     (void)state;
@@ -307,7 +307,68 @@ test_a_cell_whose_files_come_back_late(void **state)
     run(&t, "b", 8);
     loop_run(t.loop);
     finish(&t, "interrupt y run(load) <3,killed,late> "
-               "late(7,Cell 7: It ended. Loaded again: a.) run(b) begin x ");
+               "late(7,Loaded again: a.) run(b) begin x ");
+}
+
+/* Nobody waits for them, so that Ctrl-C costs none of them. */
+static void
+test_files_on_their_way_back_are_not_stopped(void **state)
+{
+    struct test t;
+    struct sandbox_op *op = begin(&t);
+
+    (void)state;
+    sandbox_add_loaded(t.sb, "/dev/null", "a.csv", "a", "load");
+    end_cell(t.fake, SANDBOX_RESTARTED, EVENT_DIED);
+    loop_run(t.loop);
+    sandbox_leave(op);
+    loop_run(t.loop);
+    end_cell(t.fake, SANDBOX_DONE, EVENT_OK);
+    run_next(&t);
+    finish(&t, "y run(load) <3,died,late> late(7,Loaded again: a.) "
+               "run(b) begin x y <3,ok,-Loaded again: a.> ");
+}
+
+/* A load that takes the interpreter with it: its caller says so to the person,
+   and the model hears of it as of any other loss. */
+static void
+test_a_loss_with_a_cell_of_our_own(void **state)
+{
+    static const struct {
+        enum sandbox_end end;
+        const char *loss;
+        const char *next;
+    } cases[] = {
+        {SANDBOX_DONE, NULL, NEXT},
+        {SANDBOX_RESTARTED, "It ended.", "run(b) begin x y <3,ok,-It ended.> "},
+        {SANDBOX_LOST, "It ended. no new one.",
+         "run(b) begin x y <3,ok,-It ended. no new one.> "},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < 2 * LEN(cases); i++) {
+        bool take = i % 2 == 0;
+        struct test t;
+        AUTO_FREE char *loss = NULL;
+
+        (void)begin(&t);
+        end_cell(t.fake, SANDBOX_DONE, EVENT_OK);
+        loop_run(t.loop);
+        run(&t, "own", 0);
+        loop_run(t.loop);
+        end_cell(t.fake, cases[i / 2].end, EVENT_DIED);
+        loop_run(t.loop);
+        sbuf_clear(&t.log);
+        if (take)
+            loss = sandbox_take_late_loss(t.sb);
+        if (take && cases[i / 2].loss != NULL)
+            assert_string_equal(loss, cases[i / 2].loss);
+        else
+            assert_null(loss);
+        run_next(&t);
+        assert_null(sandbox_take_late_loss(t.sb));
+        finish(&t, take ? NEXT : cases[i / 2].next);
+    }
 }
 
 /* Whatever is asked for while files come back, they come one after the other.
@@ -360,7 +421,8 @@ test_a_loss_while_idle(void **state)
     t.fake->base.on_lost(t.fake->base.on_lost_ctx, &err);
     assert_int_equal(sandbox_lost_cell(t.sb), 7);
     assert_null(sandbox_take_late_loss(t.sb));
-    finish(&t, "y <0,ok,-> ");
+    /* The person at once, and the model with the next cell. */
+    finish(&t, "y <0,ok,-> late(0,it ended; variables and imports are gone) ");
 }
 
 /* Such a loss is for a caller who still listens. */
@@ -424,6 +486,8 @@ main(void)
         cmocka_unit_test(test_a_cell_that_ends_late),
         cmocka_unit_test(test_a_cell_whose_files_come_back_late),
         cmocka_unit_test(test_what_is_asked_while_files_come_back),
+        cmocka_unit_test(test_files_on_their_way_back_are_not_stopped),
+        cmocka_unit_test(test_a_loss_with_a_cell_of_our_own),
         cmocka_unit_test(test_a_loss_while_idle),
         cmocka_unit_test(test_a_loss_before_it),
         cmocka_unit_test(test_a_caller_that_frees_it),
