@@ -6,7 +6,6 @@
 #include "ui/oneshot.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -221,9 +220,10 @@ next(struct oneshot *o)
 
     if (o->ended)
         return;
-    /* For nobody nothing more is asked, which would be paid all the same. */
+    /* For nobody nothing more is asked, which would be paid all the same. That
+       standard output is gone is the whole program's status. */
     if (o->config.tty == NULL && out_is_gone(o->config.out)) {
-        end(o, 128 + SIGPIPE);
+        end(o, 0);
         return;
     }
     if (o->n_loaded < c->n_files) {

@@ -49,6 +49,7 @@ KNOWN = [(re.compile(pattern), remedy) for pattern, remedy in [
     (r"stopped: the model made the same call", "ask in another way"),
     # Cells.
     (r"cell \d+: The interpreter was ended", "load and compute again"),
+    (r"(Loaded|Could not be loaded) again: \S", "load what is missing"),
     (r": The cell did not stop (when asked|at its time limit)",
      "load and compute again"),
     (r": The interpreter did not take the cell", "load and compute again"),
