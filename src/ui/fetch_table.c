@@ -36,6 +36,7 @@ struct app_fetch {
     struct sandbox_op *op;  /* borrowed: what can be stopped */
     struct loop_task *task; /* tells */
     bool is_told;
+    bool is_removing;
     bool is_over; /* nothing of it runs any more */
     void (*done)(struct app *app, const struct error *err);
 };
@@ -167,6 +168,7 @@ remove_copy(struct app_fetch *f)
     AUTO_SBUF struct sbuf code = {0};
 
     tell_soon(f);
+    f->is_removing = true;
     sbuf_init(&code, MAX_CODE_BYTES);
     sbuf_addf(&code,
               "from os import unlink as _sandpiper\n"
@@ -183,7 +185,9 @@ on_fetched(void *ctx, enum sandbox_end end, const struct error *err)
 
     (void)end;
     f->op = NULL;
-    if (err != NULL && f->err.code == ERR_NONE)
+    if (f->is_removing)
+        return;
+    if (err != NULL)
         f->err = *err;
     remove_copy(f);
 }
@@ -221,17 +225,8 @@ on_written(void *ctx, enum sandbox_end end,
 
     (void)end;
     f->op = NULL;
-    if (err != NULL && err->code == ERR_CANCELLED) {
-        /* It never began. */
-        if (f->err.code == ERR_NONE)
-            f->err = *err;
-        end_fetch(f);
+    if (f->is_removing)
         return;
-    }
-    if (f->err.code != ERR_NONE) {
-        remove_copy(f);
-        return;
-    }
     if (err != NULL)
         f->err = *err;
     else if (outcome->outcome == EVENT_INTERRUPTED)
@@ -301,8 +296,12 @@ fetch_table_cancel(struct app *app)
         return;
     error_fill(&f->err, ERR_CANCELLED, "%s was stopped", f->doing);
     tell_soon(f);
-    if (f->op != NULL)
-        sandbox_leave(f->op);
+    if (f->op == NULL)
+        return;
+    /* At once, and not when the operation has ended: what is asked of the
+       sandbox meanwhile must come after it. */
+    remove_copy(f);
+    sandbox_leave(f->op);
 }
 
 void
