@@ -16,6 +16,10 @@ void *xrealloc(void *ptr, size_t size);
 /* Like xrealloc for n * size bytes; aborts when the product overflows. */
 void *xreallocarray(void *ptr, size_t n, size_t size);
 
+/* Room for one more behind n things of size bytes, in what began as NULL and
+   grew by this alone: it doubles at every power of two. */
+void *xgrow(void *ptr, size_t n, size_t size);
+
 /* Copies; the caller owns the result. NULL gives NULL. */
 char *xstrdup(const char *s);
 

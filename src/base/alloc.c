@@ -82,6 +82,15 @@ xreallocarray(void *ptr, size_t n, size_t size)
     return xrealloc(ptr, bytes);
 }
 
+void *
+xgrow(void *ptr, size_t n, size_t size)
+{
+    if ((n & (n - 1)) != 0) {
+        return ptr;
+    }
+    return xreallocarray(ptr, n > 0 ? 2 * n : 1, size);
+}
+
 char *
 xstrdup(const char *s)
 {

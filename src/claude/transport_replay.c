@@ -107,11 +107,7 @@ add_piece(struct exchange *x, const char *data, size_t len)
         size_t n =
             len - at < REPLAY_CHUNK_BYTES ? len - at : REPLAY_CHUNK_BYTES;
 
-        /* There may be very many: room is doubled at each power of two. */
-        if ((x->n_pieces & (x->n_pieces - 1)) == 0)
-            x->pieces =
-                xreallocarray(x->pieces, x->n_pieces > 0 ? 2 * x->n_pieces : 1,
-                              sizeof(*x->pieces));
+        x->pieces = xgrow(x->pieces, x->n_pieces, sizeof(*x->pieces));
         x->pieces[x->n_pieces++] = (struct piece){xstrndup(data + at, n), n};
         at += n;
     }

@@ -71,10 +71,7 @@ get_model(struct config_models *m, const char *name)
 
     if (n > 0 && str_eq(m->models[n - 1].name, name))
         return &m->models[n - 1];
-    /* Room for twice as many whenever it is full. */
-    if ((n & (n - 1)) == 0)
-        m->models =
-            xreallocarray(m->models, n > 0 ? 2 * n : 1, sizeof(*m->models));
+    m->models = xgrow(m->models, n, sizeof(*m->models));
     model = &m->models[m->n_models++];
     *model = (struct config_model){.name = xstrdup(name)};
     for (size_t i = 0; i < CONFIG_N_RATES; i++) {

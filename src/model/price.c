@@ -74,10 +74,7 @@ insert(struct price_table *t, size_t at)
 {
     size_t n = t->n_prices++;
 
-    /* For twice as many whenever it is full. */
-    if ((n & (n - 1)) == 0)
-        t->prices =
-            xreallocarray(t->prices, n > 0 ? 2 * n : 1, sizeof(*t->prices));
+    t->prices = xgrow(t->prices, n, sizeof(*t->prices));
     memmove(&t->prices[at + 1], &t->prices[at], (n - at) * sizeof(*t->prices));
     return &t->prices[at];
 }

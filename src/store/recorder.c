@@ -143,11 +143,7 @@ add_piece(struct recorder *r, struct recorder_cell *c)
         return NULL;
     }
     r->n_bytes += PIECE_BYTES;
-    /* Room doubles: there may be very many. */
-    if ((c->n_pieces & (c->n_pieces - 1)) == 0)
-        c->pieces =
-            xreallocarray(c->pieces, c->n_pieces > 0 ? 2 * c->n_pieces : 1,
-                          sizeof(*c->pieces));
+    c->pieces = xgrow(c->pieces, c->n_pieces, sizeof(*c->pieces));
     p = &c->pieces[c->n_pieces++];
     memset(p, 0, sizeof(*p));
     sbuf_init(&p->text, RECORDER_MAX_BYTES);

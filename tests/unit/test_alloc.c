@@ -20,6 +20,35 @@
 #include "base/alloc.h"
 
 static void
+test_xgrow_keeps_what_is_there(void **unused)
+{
+    size_t *list = NULL;
+
+    (void)unused;
+    for (size_t n = 0; n < 1000; n++) {
+        list = xgrow(list, n, sizeof(*list));
+        list[n] = n;
+    }
+    for (size_t n = 0; n < 1000; n++)
+        assert_int_equal(list[n], n);
+    free(list);
+}
+
+/* Between two powers of two nothing is moved. */
+static void
+test_xgrow_doubles(void **unused)
+{
+    char *list = xgrow(NULL, 0, 1);
+
+    (void)unused;
+    for (size_t n = 1; n <= 64; n++)
+        list = xgrow(list, n, 1);
+    for (size_t n = 65; n < 128; n++)
+        assert_ptr_equal(xgrow(list, n, 1), list);
+    free(list);
+}
+
+static void
 test_xmalloc_zero(void **unused)
 {
     void *a = xmalloc(0);
@@ -168,6 +197,8 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_xmalloc_zero),
+        cmocka_unit_test(test_xgrow_keeps_what_is_there),
+        cmocka_unit_test(test_xgrow_doubles),
         cmocka_unit_test(test_xcalloc_is_zeroed),
         cmocka_unit_test(test_xrealloc_keeps_bytes),
         cmocka_unit_test(test_free_const_frees),
