@@ -258,6 +258,16 @@ end_copy(struct local_copy *c, const struct error *err)
     done(ctx, err);
 }
 
+void
+local_copy_stop(struct local_copy *copy)
+{
+    struct error err = {0};
+
+    error_fill(&err, ERR_CANCELLED, "copying was stopped");
+    loop_task_remove(copy->task);
+    end_copy(copy, &err);
+}
+
 /* One block by read and write. Returns bytes, 0 at the end, -1 with errno. */
 static ssize_t
 copy_block(struct local_copy *c, size_t want)

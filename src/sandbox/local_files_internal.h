@@ -80,4 +80,7 @@ local_copy_start(struct loop *loop, int from, off_t offset, off_t limit,
                  void *progress_ctx, void *ctx);
 void local_copy_free(struct local_copy *copy); /* NULL is allowed */
 
+/* Ends it now: done runs with ERR_CANCELLED before this returns. */
+void local_copy_stop(struct local_copy *copy);
+
 #endif

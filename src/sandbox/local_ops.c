@@ -71,7 +71,8 @@ end_put_copy(void *ctx, const struct error *err)
         local_files_show(&l->env, l->op_name);
     else
         local_files_drop(&l->env);
-    /* Already from the loop, but the end of every operation goes one way. */
+    /* Often from the loop already, but the end of every operation goes one
+       way. */
     local_end_op(l, err);
 }
 
@@ -185,16 +186,11 @@ static void
 local_interrupt(struct sandbox_backend *b)
 {
     struct local *l = (struct local *)b;
-    struct error err = {0};
 
-    if (l->copy == NULL) {
+    if (l->copy != NULL)
+        local_copy_stop(l->copy);
+    else
         local_cell_stop(l, EVENT_INTERRUPTED);
-        return;
-    }
-    local_copy_free(take_ptr(&l->copy));
-    local_files_drop(&l->env);
-    error_fill(&err, ERR_CANCELLED, "copying was stopped");
-    local_end_op(l, &err);
 }
 
 static bool

@@ -20,36 +20,6 @@
 
 /* --- after its caller was answered --- */
 
-static void
-drop_begin(void *ctx)
-{
-    (void)ctx;
-}
-
-static void
-drop_bytes(void *ctx, enum event_stream stream, const char *data, size_t len)
-{
-    (void)ctx;
-    (void)stream;
-    (void)data;
-    (void)len;
-}
-
-static void
-drop_output(void *ctx, const struct output *out)
-{
-    (void)ctx;
-    (void)out;
-}
-
-static void
-drop_note(void *ctx, const char *kind, const char *text)
-{
-    (void)ctx;
-    (void)kind;
-    (void)text;
-}
-
 /* What was lost with it, or NULL; owned by the caller. */
 static char *
 tell_loss(const struct sandbox_op *op, const struct sandbox_outcome *outcome,
@@ -109,13 +79,7 @@ on_late_end(void *ctx, enum sandbox_end end,
 static void
 handle_impatience(void *ctx)
 {
-    static const struct sandbox_cell_handlers late = {
-        .on_begin = drop_begin,
-        .on_bytes = drop_bytes,
-        .on_output = drop_output,
-        .on_note = drop_note,
-        .on_done = on_late_end,
-    };
+    static const struct sandbox_cell_handlers late = {.on_done = on_late_end};
     struct sandbox_op *op = ctx;
     struct sandbox *sb = op->sb;
     struct sandbox_cell_handlers on = op->on;

@@ -94,31 +94,6 @@ end_fetch(struct app_fetch *f)
     drop_fetch(f);
 }
 
-static void
-on_nothing_bytes(void *ctx, enum event_stream stream, const char *data,
-                 size_t len)
-{
-    (void)ctx;
-    (void)stream;
-    (void)data;
-    (void)len;
-}
-
-static void
-on_nothing_output(void *ctx, const struct output *out)
-{
-    (void)ctx;
-    (void)out;
-}
-
-static void
-on_nothing_note(void *ctx, const char *kind, const char *text)
-{
-    (void)ctx;
-    (void)kind;
-    (void)text;
-}
-
 /* Runs code silently; done is called at its end. */
 static struct sandbox_op *
 run_silently(struct app_fetch *f, const char *code, int64_t timeout_ms,
@@ -126,12 +101,7 @@ run_silently(struct app_fetch *f, const char *code, int64_t timeout_ms,
                           const struct sandbox_outcome *outcome,
                           const struct error *err))
 {
-    struct sandbox_cell_handlers on = {
-        .on_bytes = on_nothing_bytes,
-        .on_output = on_nothing_output,
-        .on_note = on_nothing_note,
-        .on_done = done,
-    };
+    struct sandbox_cell_handlers on = {.on_done = done};
 
     return sandbox_run_cell(f->app->config.sandbox,
                             &(struct sandbox_cell){
@@ -295,9 +265,6 @@ fetch_table_cancel(struct app *app)
     if (f == NULL)
         return;
     error_fill(&f->err, ERR_CANCELLED, "%s was stopped", f->doing);
-    tell_soon(f);
-    if (f->op == NULL)
-        return;
     /* At once, and not when the operation has ended: what is asked of the
        sandbox meanwhile must come after it. */
     remove_copy(f);
