@@ -49,6 +49,14 @@ SALES = ("date,region,units,revenue\n"
          "2025-02-03,South,7,\n"
          "2025-03-04,West,9,40.00\n")
 
+# A cell that no interrupt ends.
+DEAF = ("import signal\nx = 41\n"
+        "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        "print('deaf')\n"
+        "while True:\n"
+        "    try:\n"
+        "        while True: pass\n"
+        "    except BaseException: pass\n")
 
 REPORT = re.compile(rb"(Address|Leak|UndefinedBehavior)Sanitizer|"
                     rb"runtime error: |Assertion .* failed")

@@ -18,8 +18,8 @@ import threading
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
-from program import (PROMPT_S, SANITIZED, STEP_S, Place,  # noqa: E402
-                     messages, news, question, results,
+from program import (DEAF, PROMPT_S, SANITIZED, STEP_S,  # noqa: E402
+                     Place, messages, news, question, results,
                      wait_until)
 
 import certs  # noqa: E402
@@ -125,15 +125,8 @@ def test_the_second_of_two_calls_does_not_run():
 @tap.timeout(90)
 def test_a_cell_that_ignores_it():
     """Ends by force, which costs the variables, and that is said."""
-    code = ("import signal\nx = 1\n"
-            "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
-            "print('deaf')\n"
-            "while True:\n"
-            "    try:\n"
-            "        while True: pass\n"
-            "    except BaseException: pass\n")
     with Place() as place, ClaudeServer([
-            reply([run(code)]), reply([run("print(1 + 1)")]),
+            reply([run(DEAF)]), reply([run("print(1 + 1)")]),
             reply(["Works."])]) as server, place.repl(server) as s:
         s.at_prompt()
         s.type_line("be deaf")

@@ -9,7 +9,8 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
-from program import Place, messages, question, results  # noqa: E402
+from program import (DEAF, Place, messages, question,  # noqa: E402
+                     results)
 
 import tap  # noqa: E402
 from claude_server import ClaudeServer, reply, tool_use  # noqa: E402
@@ -17,14 +18,6 @@ from claude_server import ClaudeServer, reply, tool_use  # noqa: E402
 GONE = "ariables and imports"
 LOOK = "print('x' in globals())"
 STOPPING = "not ended yet"
-
-DEAF = ("import signal\nx = 41\n"
-        "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
-        "print('deaf')\n"
-        "while True:\n"
-        "    try:\n"
-        "        while True: pass\n"
-        "    except BaseException: pass\n")
 
 
 def run(code):

@@ -13,8 +13,8 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
-from program import (FACTOR, STEP_S, Place, messages,  # noqa: E402
-                     question, results, wait_until)
+from program import (DEAF, FACTOR, STEP_S, Place,  # noqa: E402
+                     messages, question, results, wait_until)
 
 import tap  # noqa: E402
 from claude_server import ClaudeServer, hang, mark, reply  # noqa: E402
@@ -40,14 +40,6 @@ SLOW = ("import signal\nx = 41\nn = 0\n"
         "print('late words')\n"
         "out.write('1\\n' * 1000)\n"
         "out.close()\n")
-
-DEAF = ("import signal\nx = 41\n"
-        "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
-        "print('deaf')\n"
-        "while True:\n"
-        "    try:\n"
-        "        while True: pass\n"
-        "    except BaseException: pass\n")
 
 
 def run(code):
