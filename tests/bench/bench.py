@@ -6,7 +6,8 @@
 
 Everything is measured in turn (program, peer, program, peer ...), so that a
 machine whose speed drifts does not favour one of them; the ratio is that of
-the medians. SANDPIPER names the program, else ./sandpiper is taken.
+the medians. Run in the build tree. SANDPIPER names the program, else
+./sandpiper is taken.
 """
 
 import argparse
@@ -27,9 +28,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "fakes"))
 from claude_server import ClaudeServer, reply, tool_use  # noqa: E402
 
 PROGRAM = os.path.abspath(os.environ.get("SANDPIPER", "./sandpiper"))
-KERNEL = os.path.join(HERE, "..", "..", "src", "sandbox", "local_kernel.py")
-TOOLS = os.path.join(HERE, "..", "..", "src", "sandbox",
-                     "local_kernel_tools.py")
+KERNEL = os.path.abspath("generated/local_kernel.py")
 PYTHON = "/usr/bin/python3"
 CELL = ("import pandas as pd\n"
         "t = pd.DataFrame({'a': range(1000), 'b': range(1000)})\n"
@@ -100,68 +99,83 @@ def peak_kib(pid):
 def question_run(env):
     """One scripted question with one cell: seconds and the client's peak."""
     start = time.perf_counter()
-    child = subprocess.Popen([PROGRAM, "-c", "sum it"], env=env,
-                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                             stderr=subprocess.PIPE)
-    peak = 0
-    poller = select.poll()
-    poller.register(child.stdout, select.POLLIN)
-    while child.poll() is None:
-        peak = max(peak, peak_kib(child.pid))
-        time.sleep(0.002)
-    took = time.perf_counter() - start
-    errors = child.stderr.read()
-    child.stdout.close()
-    child.stderr.close()
-    if child.returncode != 0:
-        raise SystemExit("question: status %d\n%s" % (
-            child.returncode, errors.decode(errors="replace")))
+    with tempfile.TemporaryFile() as errors:
+        child = subprocess.Popen([PROGRAM, "-c", "sum it"], env=env,
+                                 stdin=subprocess.DEVNULL,
+                                 stdout=subprocess.DEVNULL, stderr=errors)
+        peak = 0
+        while child.poll() is None:
+            peak = max(peak, peak_kib(child.pid))
+            time.sleep(0.002)
+        took = time.perf_counter() - start
+        errors.seek(0)
+        if child.returncode != 0:
+            raise SystemExit("question: status %d\n%s" % (
+                child.returncode, errors.read().decode(errors="replace")))
     return took, peak
 
 
-def joined_kernel(path):
-    with open(TOOLS) as f:
-        second = f.read()
-    with open(KERNEL) as f:
-        first = f.read()
-    with open(path, "w") as f:
-        f.write("SECOND_HALF = r'''" + second + "'''\n" + first)
+class PlainKernel:
+    """The kernel of the sandbox without a sandbox, on pipes of its own."""
+
+    def __init__(self):
+        request_r, self.requests = os.pipe()
+        self.events, event_w = os.pipe()
+        self.seen = b""
+        self.n_cells = 0
+
+        def place():
+            os.dup2(request_r, 203)
+            os.dup2(event_w, 204)
+            os.dup2(203, 3)
+            os.dup2(204, 4)
+
+        self.child = subprocess.Popen(
+            [PYTHON, "-I", KERNEL], preexec_fn=place, pass_fds=(3, 4),
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL)
+        os.close(request_r)
+        os.close(event_w)
+        self.send({"op": "init", "v": 1, "nonce": "0123456789abcdef",
+                   "limits": {}, "preload": []})
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_why):
+        os.close(self.requests)
+        self.child.wait()
+        os.close(self.events)
+
+    def send(self, *requests):
+        os.write(self.requests,
+                 "".join(json.dumps(r) + "\n" for r in requests).encode())
+
+    def wait(self, text):
+        """Reads up to an event that holds text; the lines up to it."""
+        while text not in self.seen:
+            data = os.read(self.events, 65536)
+            if not data:
+                raise SystemExit("the plain kernel ended: %r" % self.seen)
+            self.seen += data
+        lines = self.seen.split(b"\n")
+        self.seen = b""
+        return lines
+
+    def run(self, code):
+        self.n_cells += 1
+        self.send({"op": "exec", "id": self.n_cells, "code": code,
+                   "cell": self.n_cells},
+                  {"op": "go", "id": self.n_cells})
+        return self.wait(b'"done"')
 
 
-def plain_kernel_seconds(path):
+def plain_kernel_seconds():
     """The same kernel without a sandbox: start to the end of a first cell."""
-    request_r, request_w = os.pipe()
-    event_r, event_w = os.pipe()
     start = time.perf_counter()
-
-    def place():
-        os.dup2(request_r, 203)
-        os.dup2(event_w, 204)
-        os.dup2(203, 3)
-        os.dup2(204, 4)
-
-    child = subprocess.Popen([PYTHON, "-I", path], preexec_fn=place,
-                             pass_fds=(3, 4), stdin=subprocess.DEVNULL,
-                             stdout=subprocess.DEVNULL,
-                             stderr=subprocess.DEVNULL)
-    os.close(request_r)
-    os.close(event_w)
-    os.write(request_w, (json.dumps(
-        {"op": "init", "v": 1, "nonce": "0123456789abcdef", "limits": {},
-         "preload": []}) + "\n" + json.dumps(
-        {"op": "exec", "id": 1, "code": "1+1", "cell": 1}) +
-        '\n{"op":"go","id":1}\n').encode())
-    seen = b""
-    while b'"done"' not in seen:
-        data = os.read(event_r, 65536)
-        if not data:
-            raise SystemExit("the plain kernel ended: %r" % seen)
-        seen += data
-    took = time.perf_counter() - start
-    os.close(request_w)
-    child.wait()
-    os.close(event_r)
-    return took
+    with PlainKernel() as kernel:
+        kernel.run("1+1")
+        return time.perf_counter() - start
 
 
 def driver_path():
@@ -173,10 +187,6 @@ def driver_path():
 
 
 def sandbox_seconds(driver, env):
-    return run_until(driver, env)
-
-
-def run_until(driver, env):
     """Creating the sandbox to the end of the first cell, as the driver's whole
     process sees it, up to its line about the end of the cell."""
     start = time.perf_counter()
@@ -236,11 +246,9 @@ def main():
                         2.0)
         driver = driver_path()
         if driver:
-            blob = os.path.join(home, "kernel.py")
-            joined_kernel(blob)
             mine, peer = in_turn(args.runs,
                                  lambda: sandbox_seconds(driver, env),
-                                 lambda: plain_kernel_seconds(blob))
+                                 plain_kernel_seconds)
             good &= row("create to first cell", mine,
                         "the same kernel without bwrap", peer, 1.6)
         script = [reply([tool_use("run_python", {"code": CELL})]),

@@ -8,6 +8,7 @@
  *
  * Options: bwrap python parent put (PATH or PATH:NAME, before the start)
  * memory output workspace processes timeout_ms terminal=1 uid
+ * count=1 (what cells print is counted and dropped)
  *
  * Requests: {"op":"cell","code":S,"timeout_ms":N,"silent":B,"number":N}
  *           {"op":"put","path":S,"name":S,"offset":N,"limit":N}
@@ -54,6 +55,8 @@ struct driver {
     int64_t timeout_ms;
     int n_open; /* operations that have not ended */
     int n_cells;
+    bool count;         /* bytes of cells, instead of telling them */
+    int64_t counted[2]; /* of the running cell, by stream */
     bool end_of_input;
     bool failed;
 };
@@ -149,6 +152,10 @@ on_bytes(void *ctx, enum event_stream stream, const char *data, size_t len)
     struct job *job = ctx;
     struct sbuf sb;
 
+    if (job->d->count) {
+        job->d->counted[stream == EVENT_STDERR] += (int64_t)len;
+        return;
+    }
     begin(job->d, &sb, "bytes");
     json_add_member_str(&sb, "stream",
                         stream == EVENT_STDOUT ? "stdout" : "stderr");
@@ -233,12 +240,27 @@ free_job(struct job *job)
 }
 
 static void
+tell_counted(struct driver *d)
+{
+    struct sbuf sb;
+
+    if (!d->count)
+        return;
+    begin(d, &sb, "counted");
+    json_add_member_int(&sb, "stdout", d->counted[0]);
+    json_add_member_int(&sb, "stderr", d->counted[1]);
+    finish(&sb);
+    memset(d->counted, 0, sizeof(d->counted));
+}
+
+static void
 on_cell_done(void *ctx, enum sandbox_end end,
              const struct sandbox_outcome *outcome, const struct error *err)
 {
     struct job *job = ctx;
     struct sbuf sb;
 
+    tell_counted(job->d);
     begin(job->d, &sb, "cell");
     json_add_member_str(&sb, "end", end_name(end));
     if (outcome != NULL) {
@@ -514,6 +536,8 @@ main(int argc, char **argv)
             d.timeout_ms = number(v);
         else if (take_option(arg, "terminal", &v))
             config.on_terminal = number(v) != 0;
+        else if (take_option(arg, "count", &v))
+            d.count = number(v) != 0;
         else if (take_option(arg, "uid", &v)) {
             config.drop_uid_set = true;
             config.drop_uid = (uid_t)number(v);
