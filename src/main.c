@@ -41,6 +41,7 @@
 #include "term/out.h"
 #include "term/tty.h"
 #include "ui/app.h"
+#include "ui/checkup.h"
 #include "ui/oneshot.h"
 #include "ui/repl.h"
 #include "ui/view.h"
@@ -63,6 +64,8 @@ struct program {
     struct recorder *recorder;
     struct view *view;
     struct sink_chain *chain;
+    struct local_config local;
+    struct sandbox_limits limits;
     struct sandbox *sandbox;
     struct http *http;
     struct http_extra_header *headers; /* of config */
@@ -74,6 +77,7 @@ struct program {
     struct app_config app_config;
     struct repl *repl;
     struct oneshot *oneshot;
+    struct checkup *checkup;
     struct loop_signal *signals[3];
     int ended_by;     /* a signal, or 0 */
     bool interrupted; /* by a signal: output need not be waited for */
@@ -201,7 +205,8 @@ is_interactive(const struct config *c)
 static bool
 is_on_terminal(const struct config *c)
 {
-    return (c->demo && isatty(STDOUT_FILENO)) || is_interactive(c);
+    return ((c->demo || c->doctor) && isatty(STDOUT_FILENO)) ||
+           is_interactive(c);
 }
 
 static int
@@ -214,11 +219,12 @@ open_output(struct program *p, bool unicode, struct error *err)
     int columns = 0;
     int rows = 0;
 
-    if (!is_on_terminal(c)) {
+    if (is_on_terminal(c))
+        p->tty = tty_open(p->loop, term, err);
+    if (p->tty == NULL && (!is_on_terminal(c) || c->doctor)) {
         p->out = plain_out(p->loop, unicode);
         return 0;
     }
-    p->tty = tty_open(p->loop, term, err);
     if (p->tty == NULL && err->sys_errno == ENXIO)
         return err_set(err, ERR_IO,
                        "there is no controlling terminal to read keys from\n"
@@ -257,17 +263,18 @@ open_session(struct program *p, struct error *why)
 }
 
 static void
-build_sandbox(struct program *p)
+set_up_sandbox(struct program *p)
 {
     const struct config *c = &p->config;
-    struct sandbox_limits limits = {
+
+    p->limits = (struct sandbox_limits){
         .cell_ms = c->cell_seconds * 1000,
         .memory_bytes = (uint64_t)c->memory_mb << 20,
         .output_bytes = (uint64_t)c->output_kb << 10,
         .workspace_bytes = (uint64_t)c->workspace_mb << 20,
         .processes = (int)c->processes,
     };
-    struct local_config local = {
+    p->local = (struct local_config){
         .bwrap = c->bwrap,
         .python = c->python,
         .without_proc = str_eq(c->without_proc, "allow"),
@@ -275,9 +282,14 @@ build_sandbox(struct program *p)
         .drop_uid = c->drop_uid > 0 ? (uid_t)c->drop_uid : 0,
         .on_terminal = p->tty != NULL,
     };
+}
 
-    p->sandbox =
-        sandbox_new(p->loop, local_new(p->loop, &local, &limits), &limits);
+static void
+build_sandbox(struct program *p)
+{
+    set_up_sandbox(p);
+    p->sandbox = sandbox_new(p->loop, local_new(p->loop, &p->local, &p->limits),
+                             &p->limits);
 }
 
 static void
@@ -511,6 +523,8 @@ build_app(struct program *p, struct error *err)
         .view = p->view,
         .recorder = p->recorder,
         .sandbox = p->sandbox,
+        .local = &p->local,
+        .limits = &p->limits,
         .chain = p->chain,
         .is_replay = p->claude != NULL && claude_is_replay(p->claude),
         .version = PACKAGE_VERSION,
@@ -634,8 +648,25 @@ start_oneshot(struct program *p, struct error *err)
 }
 
 static int
+start_checkup(struct program *p, bool unicode, struct error *err)
+{
+    if (p->config.n_files > 0 || p->config.question != NULL || p->config.demo)
+        return err_set(err, ERR_USAGE,
+                       "--doctor takes no file, no question and no --demo");
+    p->loop = loop_new(err);
+    if (p->loop == NULL || open_output(p, unicode, err) < 0 ||
+        watch_signals(p, err) < 0)
+        return -1;
+    set_up_sandbox(p);
+    p->checkup = checkup_new(p->loop, p->out, p->tty, &p->local, &p->limits);
+    return 0;
+}
+
+static int
 start(struct program *p, bool unicode, struct error *err)
 {
+    if (p->config.doctor)
+        return start_checkup(p, unicode, err);
     if (add_demo_file(&p->config, err) < 0 || read_prices(p, err) < 0 ||
         read_prompt(p, err) < 0)
         return -1;
@@ -674,8 +705,9 @@ wait_for_reader(struct program *p)
 static int
 exit_status(const struct program *p, bool unicode)
 {
-    int status = p->repl != NULL ? repl_exit_status(p->repl)
-                                 : oneshot_exit_status(p->oneshot);
+    int status = p->checkup != NULL ? checkup_exit_status(p->checkup)
+                 : p->repl != NULL  ? repl_exit_status(p->repl)
+                                    : oneshot_exit_status(p->oneshot);
 
     if (p->ended_by != 0)
         return 128 + p->ended_by;
@@ -691,6 +723,7 @@ exit_status(const struct program *p, bool unicode)
 static void
 take_down(struct program *p)
 {
+    checkup_free(p->checkup);
     repl_free(p->repl);
     oneshot_free(p->oneshot);
     agent_free(p->agent);

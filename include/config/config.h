@@ -67,6 +67,7 @@ struct config {
     /* The command line. */
     char *question; /* -c */
     bool demo;
+    bool doctor;
     char *replay_file;
     char *config_file;
     bool help;

@@ -18,6 +18,9 @@ struct image;
 struct loop;
 struct sbuf;
 
+/* The name of the picture program, for paths_helper. */
+#define IMAGE_HELPER "sandpiper-picture"
+
 struct image_options {
     int max_width_px;
     int max_height_px;

@@ -17,10 +17,12 @@ struct agent;
 struct app;
 struct config;
 struct error;
+struct local_config;
 struct loop;
 struct out;
 struct recorder;
 struct sandbox;
+struct sandbox_limits;
 struct session;
 struct sink_chain;
 struct tty;
@@ -35,6 +37,8 @@ struct app_config {
     struct view *view;
     struct recorder *recorder;
     struct sandbox *sandbox;
+    const struct local_config *local;    /* what sandbox was made from, */
+    const struct sandbox_limits *limits; /* for ":doctor" */
     struct sink_chain *chain;
     bool is_replay;      /* the model's words were written in advance */
     const char *version; /* of the program */

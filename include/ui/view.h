@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct doctor_report;
 struct error;
 struct event_load;
 struct loop;
@@ -76,6 +77,9 @@ struct table_options view_table_options(const struct view *v);
 
 /* A table that was rendered so, on the channel of answers. */
 void view_table(struct view *v, const char *text, size_t len);
+
+/* What the doctor of the sandbox found, and its verdict. */
+void view_doctor(struct view *v, const struct doctor_report *report);
 
 /* The report of a loaded file. */
 void view_load(struct view *v, const struct event_load *load);

@@ -24,7 +24,6 @@
 #include "render/png_check.h"
 #include "render/sixel_check.h"
 
-#define HELPER_NAME "sandpiper-picture"
 #define FORM "sandpiper-picture 1 "
 
 #define MAX_OUTPUT_BYTES (32u << 20)
@@ -467,9 +466,9 @@ start_sixel(struct image *im, const char *path, int child_in, int child_out,
     AUTO_FREE char *background =
         xasprintf("%06x", o->background_rgb & 0xFFFFFF);
     const char *const argv[] = {
-        HELPER_NAME, "--max-width",   width,      "--max-height",
-        height,      "--cell-height", cell,       "--colours",
-        colours,     "--background",  background, NULL,
+        IMAGE_HELPER, "--max-width",   width,      "--max-height",
+        height,       "--cell-height", cell,       "--colours",
+        colours,      "--background",  background, NULL,
     };
 
     return start_helper(im, path, argv, child_in, child_out, err);
@@ -480,7 +479,7 @@ start_scale(struct image *im, const char *path, int child_in, int child_out,
             struct error *err)
 {
     AUTO_FREE char *side = xasprintf("%d", im->scale.max_side_px);
-    const char *const argv[] = {HELPER_NAME, "--png", side, NULL};
+    const char *const argv[] = {IMAGE_HELPER, "--png", side, NULL};
 
     return start_helper(im, path, argv, child_in, child_out, err);
 }
@@ -493,7 +492,7 @@ start(struct image *im, const char *helper, struct error *err)
     AUTO_CLOSE int child_out = -1;
     int fds[2];
 
-    path = helper != NULL ? xstrdup(helper) : paths_helper(HELPER_NAME, err);
+    path = helper != NULL ? xstrdup(helper) : paths_helper(IMAGE_HELPER, err);
     if (path == NULL)
         return -1;
     if (io_pipe(fds, err) < 0)

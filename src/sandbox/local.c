@@ -237,9 +237,8 @@ fail_start(struct local *l, const char *what, const char *detail)
 {
     struct error err = {0};
 
-    error_fill(
-        &err, ERR_SANDBOX, "%s: %.200s\nfix: %s", what, detail,
-        "run bwrap and python3 by hand to see why, or install them anew");
+    error_fill(&err, ERR_SANDBOX, "%s: %.200s\nfix: %s", what, detail,
+               "run sandpiper --doctor, which says what is missing");
     end_start(l, &err);
 }
 
@@ -249,6 +248,7 @@ local_start(struct local *l, enum local_purpose purpose)
     char nonce[MARKS_NONCE_LEN];
     struct local_link_fds fds;
     struct error err = {0};
+    struct error known = {0};
 
     l->purpose = purpose;
     l->silent_ms = 0;
@@ -258,6 +258,9 @@ local_start(struct local *l, enum local_purpose purpose)
     l->n_unasked = 0;
     l->n_owed = 0;
     if (launch(l, NULL, &err) < 0) {
+        /* Not even begun; the reason may be one that has a fix. */
+        if (local_probe_diagnose(err.msg, &known) == LOCAL_REMEDY_NONE)
+            err = known;
         end_start(l, &err);
         return;
     }
@@ -319,10 +322,13 @@ handle_probed(struct local *l, const struct proc_exit *status)
     AUTO_FREE char *what = NULL;
 
     if (status->code == 0)
-        what = xasprintf("%s does not run as the interpreter of cells",
+        what = xasprintf("%s%s does not run as the interpreter of cells",
+                         l->config.python != NULL ? "sandbox.python: " : "",
                          l->env.python);
     else
-        what = xasprintf("%s cannot make the sandbox", l->env.bwrap);
+        what = xasprintf("%s%s cannot make the sandbox",
+                         l->config.bwrap != NULL ? "sandbox.bwrap: " : "",
+                         l->env.bwrap);
     fail_start(l, what, said[0] != '\0' ? said : "it said nothing");
 }
 
@@ -339,6 +345,8 @@ handle_failed_start(struct local *l)
     }
     switch (local_probe_diagnose(l->start_errors.data, &err)) {
     case LOCAL_REMEDY_NONE:
+        if (l->config.bwrap != NULL)
+            err_wrap(&err, "sandbox.bwrap: %.200s", l->config.bwrap);
         end_start(l, &err);
         return;
     case LOCAL_REMEDY_NO_PROC:

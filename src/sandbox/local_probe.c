@@ -27,6 +27,8 @@
 #include "base/sbuf.h"
 #include "base/str.h"
 #include "sandbox/local.h"
+#include "sandbox/local_advice_internal.h"
+#include "sandbox/local_system_internal.h"
 
 #define LOG_MODULE "sandbox"
 
@@ -52,57 +54,6 @@
  */
 static const char *const bwrap_paths[] = {"/usr/bin/bwrap",
                                           "/usr/local/bin/bwrap"};
-
-#define APPARMOR_CAUSE                                                         \
-    "AppArmor on this system takes the rights of user namespaces away"
-#define APPARMOR_FIX                                                           \
-    "load the AppArmor profile bwrap-userns-restrict (package "                \
-    "apparmor-profiles; copy it from /usr/share/apparmor/extra-profiles to "   \
-    "/etc/apparmor.d and run apparmor_parser -r on it)"
-#define NAMESPACES_CAUSE                                                       \
-    "no more user namespaces can be made here (user.max_user_namespaces)"
-#define NAMESPACES_FIX "raise the limit: sysctl user.max_user_namespaces=10000"
-
-static const struct {
-    const char *text;
-    enum local_remedy remedy;
-    const char *cause;
-    const char *fix;
-} messages[] = {
-    {"Can't mount proc", LOCAL_REMEDY_NO_PROC,
-     "no /proc of its own can be mounted for the sandbox, as in a container "
-     "with a masked /proc",
-     "start the container with --security-opt systempaths=unconfined (podman: "
-     "unmask=ALL), or set 'without_proc: allow' below 'sandbox:' in the "
-     "configuration, which runs cells without /proc"},
-    {"cannot open /proc/sys/user/max_user_namespaces", LOCAL_REMEDY_NO_DISABLE,
-     NULL, NULL},
-    {"nknown option --disable-userns", LOCAL_REMEDY_NO_DISABLE, NULL, NULL},
-    {"nknown option --assert-userns-disabled", LOCAL_REMEDY_NO_DISABLE, NULL,
-     NULL},
-    {"nknown option", LOCAL_REMEDY_NONE, "this bubblewrap is too old",
-     "install bubblewrap 0.7.0 or newer (0.8.0 is best)"},
-    {"Failed RTM_NEWADDR", LOCAL_REMEDY_NONE, APPARMOR_CAUSE, APPARMOR_FIX},
-    {"setting up uid map: Permission denied", LOCAL_REMEDY_NONE, APPARMOR_CAUSE,
-     APPARMOR_FIX},
-    {"No permissions to creat", LOCAL_REMEDY_NONE,
-     "this system lets ordinary users make no user namespaces",
-     "on a machine of your own: sysctl kernel.unprivileged_userns_clone=1; in "
-     "a container: allow user namespaces in its seccomp profile"},
-    {"(ENOSPC)", LOCAL_REMEDY_NONE, NAMESPACES_CAUSE, NAMESPACES_FIX},
-    {"Creating new namespace failed: No space left", LOCAL_REMEDY_NONE,
-     NAMESPACES_CAUSE, NAMESPACES_FIX},
-    {"does not support user namespaces", LOCAL_REMEDY_NONE,
-     "the kernel of this system has no user namespaces",
-     "use a kernel with CONFIG_USER_NS"},
-    {"Resource temporarily unavailable", LOCAL_REMEDY_NONE,
-     "the limit of processes for this user is used up",
-     "end some programs, or raise it: ulimit -u"},
-    {"execvp", LOCAL_REMEDY_NONE,
-     "the Python interpreter cannot be run in the sandbox",
-     "install python3, or name another one as sandbox.python in the "
-     "configuration"},
-};
 
 void
 local_env_init(struct local_env *env)
@@ -135,18 +86,30 @@ local_env_fini(struct local_env *env)
     local_env_init(env);
 }
 
+/* With the advice for the system that this is. */
+static int
+fail_for(enum local_cause cause, struct error *err)
+{
+    struct local_system system;
+    struct local_advice advice;
+
+    local_system_read(&system);
+    local_advice_make(cause, &system, &advice);
+    return local_advice_fail(&advice, err);
+}
+
 enum local_remedy
 local_probe_diagnose(const char *text, struct error *err)
 {
-    for (size_t i = 0; i < LEN(messages); i++) {
-        if (strstr(text, messages[i].text) == NULL)
-            continue;
-        if (messages[i].cause != NULL)
-            error_fill(err, ERR_SANDBOX, "%s\nfix: %s", messages[i].cause,
-                       messages[i].fix);
-        return messages[i].remedy;
-    }
-    return LOCAL_REMEDY_UNKNOWN;
+    struct local_system system;
+    struct local_advice advice;
+    enum local_remedy remedy;
+
+    local_system_read(&system);
+    remedy = local_advice_find(text, &system, &advice);
+    if (remedy == LOCAL_REMEDY_NONE || remedy == LOCAL_REMEDY_NO_PROC)
+        local_advice_fail(&advice, err);
+    return remedy;
 }
 
 /*
@@ -197,36 +160,52 @@ can_execute(const struct local_env *env, const char *path)
     return (st.st_mode & S_IXOTH) != 0;
 }
 
+/* A path out of the configuration that cannot be used. */
 static int
-find_bwrap(struct local_env *env, const char *configured, struct error *err)
+fail_configured_bwrap(const char *path, const char *why, struct error *err)
+{
+    return err_set(err, ERR_SANDBOX,
+                   "sandbox.bwrap: %.200s %s\n"
+                   "fix: install bubblewrap there, correct the path in the "
+                   "configuration, or leave it out: /usr/bin/bwrap and "
+                   "/usr/local/bin/bwrap are then tried",
+                   path, why);
+}
+
+int
+local_env_find_bwrap(struct local_env *env, const char *configured,
+                     struct error *err)
 {
     const char *found = configured;
     struct stat st;
 
+    if (configured != NULL && configured[0] != '/')
+        return fail_configured_bwrap(configured, "is no absolute path", err);
     for (size_t i = 0; found == NULL && i < LEN(bwrap_paths); i++)
-        if (access(bwrap_paths[i], F_OK) == 0)
+        if (stat(bwrap_paths[i], &st) == 0 && S_ISREG(st.st_mode))
             found = bwrap_paths[i];
     if (found == NULL)
-        return err_set(err, ERR_SANDBOX,
-                       "bubblewrap is not installed\n"
-                       "fix: install the package bubblewrap (apt install "
-                       "bubblewrap)");
-    if (found[0] != '/' || stat(found, &st) != 0 || !S_ISREG(st.st_mode))
-        return err_set(err, ERR_SANDBOX,
-                       "%s: there is no bubblewrap\n"
-                       "fix: install the package bubblewrap, or correct the "
-                       "configured path (it must be absolute)",
-                       found);
+        return fail_for(LOCAL_CAUSE_NO_BWRAP, err);
+    if (stat(found, &st) != 0)
+        return fail_configured_bwrap(found, "is not there", err);
+    if (!S_ISREG(st.st_mode))
+        return fail_configured_bwrap(found, "is no program", err);
     if ((st.st_mode & (S_ISUID | S_ISGID)) != 0)
         return err_set(err, ERR_SANDBOX,
-                       "%s is set-uid, which is not safe (CVE-2026-41163)\n"
-                       "fix: chmod u-s,g-s %s, or install a newer bubblewrap",
-                       found, found);
+                       "%.160s is set-uid, which is not safe "
+                       "(CVE-2026-41163)\n"
+                       "fix: %schmod u-s,g-s %.160s",
+                       found, geteuid() != 0 ? "sudo " : "", found);
     if (!can_execute(env, found))
         return err_set(err, ERR_SANDBOX,
-                       "%s cannot be executed\n"
-                       "fix: chmod 755 %s",
-                       found, found);
+                       "%.160s cannot be executed%s\n"
+                       "fix: %schmod 755 %.160s, and let everybody pass "
+                       "through its directories",
+                       found,
+                       env->drop ? " by the user that cells get, since root "
+                                   "is given up"
+                                 : "",
+                       geteuid() != 0 ? "sudo " : "", found);
     env->bwrap = xstrdup(found);
     return 0;
 }
@@ -263,11 +242,9 @@ read_uid_map(uid_t other)
     return map;
 }
 
-/* Finds out whether root is to be given up, and for whom. Errors: ERR_SANDBOX
-   when it must be but there is nobody else to be. */
-static int
-find_identity(struct local_env *env, const struct local_config *config,
-              struct error *err)
+int
+local_env_find_identity(struct local_env *env,
+                        const struct local_config *config, struct error *err)
 {
     struct uid_map map;
     const char *sudo_uid = getenv("SUDO_UID");
@@ -337,7 +314,7 @@ add_bind(struct local_env *env, const char *dir, struct error *err)
         return 0;
     if (strcmp(dir, "/") == 0)
         return err_set(err, ERR_SANDBOX,
-                       "%s: would show the whole system to cells\n"
+                       "%.200s would show the whole system to cells\n"
                        "fix: configure a Python in a directory of its own",
                        env->python);
     for (size_t i = 0; i < env->n_binds; i++)
@@ -347,7 +324,7 @@ add_bind(struct local_env *env, const char *dir, struct error *err)
         (home_real != NULL && is_below(home_real, dir)) ||
         env->n_binds == LOCAL_ENV_MAX_BINDS)
         return err_set(err, ERR_SANDBOX,
-                       "%s: would show the home directory to cells\n"
+                       "%.200s would show the home directory to cells\n"
                        "fix: configure a Python in a directory of its own",
                        env->python);
     env->binds[env->n_binds++] = xstrdup(dir);
@@ -394,23 +371,40 @@ is_program(const char *path)
            memcmp(magic, "\177ELF", sizeof(magic)) == 0;
 }
 
+/* Why it cannot be an interpreter; NULL: it can. */
+static const char *
+refuse_python(const struct local_env *env, const char *python, const char *real)
+{
+    if (python[0] != '/')
+        return "is no absolute path";
+    if (real == NULL)
+        return errno == EACCES ? "cannot be reached" : "is not there";
+    if (!can_execute(env, python))
+        return env->drop ? "cannot be run by the user that cells get, since "
+                           "root is given up"
+                         : "cannot be executed";
+    return is_program(real) ? NULL : "is a script, not the program itself";
+}
+
 /* True when python can be used; its directories are then in env. */
 static bool
 try_python(struct local_env *env, const char *python, struct error *err)
 {
     AUTO_FREE char *real = realpath(python, NULL);
+    const char *why = refuse_python(env, python, real);
     AUTO_FREE char *bin = NULL;
     AUTO_FREE char *prefix = NULL;
     AUTO_FREE char *base_bin = NULL;
     AUTO_FREE char *base = NULL;
     AUTO_FREE char *home_bin = NULL;
 
-    if (python[0] != '/' || real == NULL || !can_execute(env, python) ||
-        !is_program(real)) {
+    if (why != NULL) {
         error_fill(err, ERR_SANDBOX,
-                   "%s: no Python interpreter that can be run\n"
-                   "fix: install python3, or correct the configured path",
-                   python);
+                   "%.200s %s\n"
+                   "fix: name an interpreter of Python 3.8 or newer by its "
+                   "absolute path, or leave it out: " SYSTEM_PYTHON
+                   " is then taken",
+                   python, why);
         return false;
     }
     while (env->n_binds > 0)
@@ -451,19 +445,20 @@ try_path(struct local_env *env, struct error *err)
     return false;
 }
 
-static int
-find_python(struct local_env *env, const char *configured, struct error *err)
+int
+local_env_find_python(struct local_env *env, const char *configured,
+                      struct error *err)
 {
     struct error last = {0};
 
-    if (configured != NULL)
-        return try_python(env, configured, err) ? 0 : -1;
+    if (configured != NULL) {
+        if (try_python(env, configured, err))
+            return 0;
+        return err_wrap(err, "sandbox.python");
+    }
     if (try_python(env, SYSTEM_PYTHON, &last) || try_path(env, &last))
         return 0;
-    return err_set(err, ERR_SANDBOX,
-                   "there is no Python interpreter\n"
-                   "fix: install the packages python3, python3-pandas and "
-                   "python3-matplotlib");
+    return fail_for(LOCAL_CAUSE_NO_PYTHON, err);
 }
 
 /* Only the user's own: what lies in a cache of root could not be reached, and
@@ -616,8 +611,9 @@ open_dir(const char *path, mode_t mode, int *fd, struct error *err)
     return 0;
 }
 
-static int
-make_workspace(struct local_env *env, const char *configured, struct error *err)
+int
+local_env_make_workspace(struct local_env *env, const char *configured,
+                         struct error *err)
 {
     AUTO_FREE char *output = NULL;
     AUTO_FREE char *mount = NULL;
@@ -656,10 +652,10 @@ local_env_find(struct local_env *env, const struct local_config *config,
                struct error *err)
 {
     local_env_fini(env);
-    if (find_identity(env, config, err) < 0 ||
-        find_bwrap(env, config->bwrap, err) < 0 ||
-        find_python(env, config->python, err) < 0 ||
-        make_workspace(env, config->parent_dir, err) < 0) {
+    if (local_env_find_identity(env, config, err) < 0 ||
+        local_env_find_bwrap(env, config->bwrap, err) < 0 ||
+        local_env_find_python(env, config->python, err) < 0 ||
+        local_env_make_workspace(env, config->parent_dir, err) < 0) {
         local_env_fini(env);
         return -1;
     }

@@ -55,6 +55,24 @@ WARN_UNUSED int local_env_find(struct local_env *env,
                                const struct local_config *config,
                                struct error *err);
 
+/*
+ * The steps of it, in their order; each needs those before it. Errors as above.
+ * The identity: whether root is to be given up, and for whom. bubblewrap: the
+ * configured one (NULL: none), never by PATH. Python: one that the identity can
+ * execute, and what it needs. The workspace: a fresh directory.
+ */
+WARN_UNUSED int local_env_find_identity(struct local_env *env,
+                                        const struct local_config *config,
+                                        struct error *err);
+WARN_UNUSED int local_env_find_bwrap(struct local_env *env,
+                                     const char *configured, struct error *err);
+WARN_UNUSED int local_env_find_python(struct local_env *env,
+                                      const char *configured,
+                                      struct error *err);
+WARN_UNUSED int local_env_make_workspace(struct local_env *env,
+                                         const char *configured,
+                                         struct error *err);
+
 /* Gives the directories their modes again, which cells may have changed: before
    each start. */
 void local_env_mend(const struct local_env *env);
@@ -77,8 +95,8 @@ enum local_remedy {
     LOCAL_REMEDY_UNKNOWN     /* not one of the known messages */
 };
 
-/* text: what bubblewrap wrote on its standard error. A pure function; writes
-   err for LOCAL_REMEDY_NONE only. */
+/* text: what bubblewrap wrote on its standard error. Writes err, with the
+   advice for this system, for LOCAL_REMEDY_NONE and LOCAL_REMEDY_NO_PROC. */
 enum local_remedy local_probe_diagnose(const char *text, struct error *err);
 
 #endif

@@ -20,6 +20,7 @@
 #include "load/load.h"
 #include "model/event.h"
 #include "model/sink.h"
+#include "sandbox/doctor.h"
 #include "sandbox/sandbox.h"
 #include "term/out.h"
 #include "ui/app_internal.h"
@@ -101,6 +102,12 @@ command_done(struct app *app, const struct error *err)
         finish_with_error(app, err);
     else
         finish(app, NULL, false);
+}
+
+void
+app_end_shown(struct app *app, const struct error *err)
+{
+    finish(app, err, false);
 }
 
 /* ---- loading --------------------------------------------------------------
@@ -377,6 +384,7 @@ app_free(struct app *app)
     io_new_close(&app->save.file);
     close_fd(&app->full.fd);
     fetch_table_free(app);
+    doctor_free(app->doctor);
     free(app);
 }
 

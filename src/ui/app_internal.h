@@ -15,6 +15,7 @@
 #include "ui/command.h"
 
 struct app_fetch;
+struct doctor;
 struct load;
 struct loop_task;
 
@@ -61,6 +62,7 @@ struct app {
     unsigned n_fetches;        /* so far */
     struct app_save save;
     struct app_full full;
+    struct doctor *doctor; /* owned: ":doctor", while it runs */
 };
 
 /* Begins to load; ends through app_finish. */
@@ -73,6 +75,9 @@ void app_tell_loss(struct app *app, const char *loss);
 
 /* Where a key for the Claude API goes. Owned by the caller. */
 char *app_key_advice(void);
+
+/* As command_done, for an error that the command has shown itself. */
+void app_end_shown(struct app *app, const struct error *err);
 
 /* Begins the last question anew; ends as a question does. */
 WARN_UNUSED int app_begin_retry(struct app *app, struct error *err);

@@ -10,37 +10,10 @@
 #include "ui/app_internal.h"
 #include "ui/commands_internal.h"
 #include "ui/view.h"
+#include "ui/words.h"
 
 #define MAX_HELP_BYTES 8192
 #define HELP_COLUMN 24
-
-/* Adds text behind used columns, broken at blanks where the line would be
-   longer than columns; what follows is moved right to indent. */
-static void
-add_words(struct sbuf *sb, const char *text, size_t used, size_t indent,
-          size_t columns)
-{
-    size_t start = used;
-
-    while (*text != '\0') {
-        size_t len = strcspn(text, " ");
-
-        if (used > start && used + 1 + len > columns) {
-            sbuf_add_char(sb, '\n');
-            sbuf_add_repeat(sb, ' ', indent);
-            used = indent;
-            start = indent;
-        } else if (used > start) {
-            sbuf_add_char(sb, ' ');
-            used++;
-        }
-        sbuf_add(sb, text, len);
-        used += len;
-        text += len;
-        text += strspn(text, " ");
-    }
-    sbuf_add_char(sb, '\n');
-}
 
 /* In two columns, or where these have no room, with the help below. */
 static void
@@ -51,13 +24,13 @@ add_command_help(struct sbuf *sb, const struct command *cmd, size_t columns)
     sbuf_addf(sb, "  :%s %s", cmd->name, cmd->arguments);
     if (columns < 2 * HELP_COLUMN + HELP_COLUMN / 2) {
         sbuf_add_str(sb, "\n      ");
-        add_words(sb, cmd->help, 6, 6, columns);
+        words_add(sb, cmd->help, 6, 6, columns);
         return;
     }
     if (sb->len - at < HELP_COLUMN)
         sbuf_add_repeat(sb, ' ', HELP_COLUMN - (sb->len - at));
     sbuf_add_char(sb, ' ');
-    add_words(sb, cmd->help, HELP_COLUMN + 1, HELP_COLUMN + 1, columns);
+    words_add(sb, cmd->help, HELP_COLUMN + 1, HELP_COLUMN + 1, columns);
 }
 
 static enum command_result
@@ -74,7 +47,7 @@ run_help(struct app *app, char *const *words, size_t n_words, struct error *err)
     sbuf_add_str(&sb, "A line is a question, or a command:\n");
     for (size_t i = 0; command_at(i) != NULL; i++)
         add_command_help(&sb, command_at(i), columns);
-    add_words(&sb,
+    words_add(&sb,
               "Ctrl-C stops what is going on and keeps variables; Ctrl-D "
               "leaves.",
               0, 0, columns);

@@ -17,6 +17,7 @@ extern const struct command cmd_thinking;
 extern const struct command cmd_cost;
 extern const struct command cmd_budget;
 extern const struct command cmd_retry;
+extern const struct command cmd_doctor;
 extern const struct command cmd_help;
 extern const struct command cmd_quit;
 

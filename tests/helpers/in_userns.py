@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
 """usage: in_userns.py [--no-userns] [--mask-proc] [--hide FILE]...
-                       [--only-root] COMMAND [ARGUMENT...]
+                       [--over FILE PATH]... [--only-root] [--chroot]
+                       COMMAND [ARGUMENT...]
 
 Runs a command in a user and mount namespace of its own that lacks something,
 as the same user as before (root keeps all its users):
@@ -9,12 +10,15 @@ as the same user as before (root keeps all its users):
 --no-userns   no further user namespace can be made
 --mask-proc   a part of /proc is covered, as containers do it
 --hide FILE   /dev/null lies over it
+--over FILE PATH   FILE lies over PATH
 --only-root   root and nobody else, as in a container with one user
+--chroot      the same system, entered by chroot through a directory
 """
 
 import ctypes
 import os
 import sys
+import tempfile
 
 CLONE_NEWNS, CLONE_NEWUSER = 0x20000, 0x10000000
 MS_BIND, MS_REC, MS_PRIVATE = 4096, 16384, 1 << 18
@@ -52,7 +56,31 @@ def map_ids(pid, only_root):
     write("/proc/%d/gid_map" % pid, maps[1])
 
 
-def enter(only_root):
+def remove_empty(top):
+    """The directory of a chroot, in which nothing is mounted out here."""
+    for name in os.listdir(top):
+        path = os.path.join(top, name)
+        (os.unlink if os.path.islink(path) else os.rmdir)(path)
+    os.rmdir(top)
+
+
+def enter_chroot(top):
+    for name in os.listdir("/"):
+        source, target = os.path.join("/", name), os.path.join(top, name)
+        if os.path.islink(source):
+            os.symlink(os.readlink(source), target)
+        elif os.path.isdir(source):
+            os.mkdir(target)
+            try:
+                mount(os.fsencode(source), target, None, MS_BIND | MS_REC)
+            except OSError:
+                pass
+    cwd = os.getcwd()
+    os.chroot(top)
+    os.chdir(cwd)
+
+
+def enter(only_root, top):
     """The parent stays to write the maps, and then waits: the command is a
     child that the caller's signals reach as a group."""
     ready_r, ready_w = os.pipe()
@@ -66,6 +94,8 @@ def enter(only_root):
             os.write(go_w, b"x")
         os.close(go_w)
         _, status = os.waitpid(pid, 0)
+        if top:
+            remove_empty(top)
         os._exit(128 + os.WTERMSIG(status) if os.WIFSIGNALED(status)
                  else os.WEXITSTATUS(status))
     os.close(ready_r)
@@ -80,26 +110,34 @@ def enter(only_root):
 
 def main():
     argv = sys.argv[1:]
-    hidden, flags = [], set()
+    over, flags, top = [], set(), None
     while argv and argv[0].startswith("--"):
         option = argv.pop(0)
         if option == "--hide":
-            hidden.append(argv.pop(0))
+            over.append(("/dev/null", argv.pop(0)))
+        elif option == "--over":
+            over.append((argv.pop(0), argv.pop(0)))
         elif option == "--":
             break
         else:
             flags.add(option)
-    if not argv or flags - {"--no-userns", "--mask-proc", "--only-root"}:
+    if not argv or flags - {"--no-userns", "--mask-proc", "--only-root",
+                            "--chroot"}:
         sys.exit(__doc__)
-    enter("--only-root" in flags)
+    if "--chroot" in flags:
+        top = tempfile.mkdtemp(prefix="chroot-")
+        os.chmod(top, 0o755)
+    enter("--only-root" in flags, top)
     mount(b"none", "/", None, MS_REC | MS_PRIVATE)
-    for path in hidden:
+    for source, path in over:
         if os.path.exists(path):
-            mount(b"/dev/null", path, None, MS_BIND)
+            mount(os.fsencode(source), path, None, MS_BIND)
     if "--mask-proc" in flags:
         mount(b"none", "/proc/fs", b"tmpfs", 0)
     if "--no-userns" in flags:
         write("/proc/sys/user/max_user_namespaces", "0")
+    if top:
+        enter_chroot(top)
     os.execvp(argv[0], argv)
 
 

@@ -154,9 +154,9 @@ test_add_quoted_is_read_back(void **state)
 static void
 test_table_of_commands(void **state)
 {
-    static const char *const names[] = {"load",   "files", "code",     "full",
-                                        "save",   "trace", "thinking", "cost",
-                                        "budget", "retry", "help",     "quit"};
+    static const char *const names[] = {
+        "load", "files",  "code",  "full",   "save", "trace", "thinking",
+        "cost", "budget", "retry", "doctor", "help", "quit"};
     size_t n = 0;
 
     (void)state;

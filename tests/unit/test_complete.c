@@ -115,7 +115,7 @@ static const struct complete_case cases[] = {
     {"", "", 0},
     {"hello sa", "", 6},
     {":",
-     "|:budget|:code|:cost|:files|:full|:help|:load|:quit|:retry|:save|"
+     "|:budget|:code|:cost|:doctor|:files|:full|:help|:load|:quit|:retry|:save|"
      ":thinking|:trace",
      0},
     {":lo", "|:load", 0},

@@ -591,6 +591,7 @@ test_add_help_names_every_option(void **state)
 {
     static const char *const options[] = {"-c, --command QUESTION",
                                           "--demo",
+                                          "--doctor",
                                           "--replay-model FILE",
                                           "--config FILE",
                                           "--graphics auto|sixel|none",

@@ -166,59 +166,33 @@ test_args_take_no_path_as_time_zone(void **state)
     local_env_fini(&env);
 }
 
+/* With the advice of whatever system this is; test_local_advice.c has all. */
 static void
 test_diagnose(void **state)
 {
     static const struct {
         const char *text;
         enum local_remedy expect;
-        const char *expect_in; /* in the fix */
+        bool expect_error;
     } cases[] = {
         {"bwrap: Can't mount proc on /newroot/proc: Operation not permitted",
-         LOCAL_REMEDY_NO_PROC, "without_proc"},
-        {"bwrap: cannot open /proc/sys/user/max_user_namespaces: Permission "
-         "denied",
-         LOCAL_REMEDY_NO_DISABLE, NULL},
+         LOCAL_REMEDY_NO_PROC, true},
         {"bwrap: Unknown option --disable-userns", LOCAL_REMEDY_NO_DISABLE,
-         NULL},
-        {"bwrap: Unknown option --size", LOCAL_REMEDY_NONE, "0.7.0"},
-        {"bwrap: loopback: Failed RTM_NEWADDR: Operation not permitted",
-         LOCAL_REMEDY_NONE, "bwrap-userns-restrict"},
-        {"bwrap: setting up uid map: Permission denied", LOCAL_REMEDY_NONE,
-         "bwrap-userns-restrict"},
-        {"bwrap: No permissions to creating new namespace, likely because",
-         LOCAL_REMEDY_NONE, "unprivileged_userns_clone"},
-        {"bwrap: No permissions to create new namespace, likely because",
-         LOCAL_REMEDY_NONE, "unprivileged_userns_clone"},
-        {"bwrap: Creating new namespace failed: nesting depth or "
-         "/proc/sys/user/max_*_namespaces exceeded (ENOSPC)",
-         LOCAL_REMEDY_NONE, "max_user_namespaces"},
-        {"bwrap: Creating new namespace failed: Resource temporarily "
-         "unavailable",
-         LOCAL_REMEDY_NONE, "ulimit -u"},
-        {"bwrap: execvp /x/python3: No such file or directory",
-         LOCAL_REMEDY_NONE, "python3"},
-        {"bwrap: something else", LOCAL_REMEDY_UNKNOWN, NULL},
-        {"", LOCAL_REMEDY_UNKNOWN, NULL},
+         false},
+        {"bwrap: Unknown option --size", LOCAL_REMEDY_NONE, true},
+        {"bwrap: something else", LOCAL_REMEDY_UNKNOWN, false},
     };
 
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct error err = {0};
-        const char *fix;
 
         if (local_probe_diagnose(cases[i].text, &err) != cases[i].expect)
             fail_msg("%s", cases[i].text);
-        if (cases[i].expect_in == NULL) {
-            assert_int_equal(err.code, ERR_NONE);
-            continue;
-        }
-        assert_int_equal(err.code, ERR_SANDBOX);
-        fix = strstr(err.msg, "\nfix: ");
-        assert_non_null(fix);
-        assert_non_null(strstr(fix, cases[i].expect_in));
-        /* Not cut at the end of the buffer. */
-        assert_true(strlen(err.msg) < ERROR_MSG_BYTES - 1);
+        assert_int_equal(err.code,
+                         cases[i].expect_error ? ERR_SANDBOX : ERR_NONE);
+        if (cases[i].expect_error)
+            assert_non_null(strstr(err.msg, "\nfix: "));
     }
 }
 
@@ -669,10 +643,10 @@ test_live_refusals(void **state)
         mode_t mode;
         const char *expect;
     } cases[] = {
-        {"refuses", 0755, "unprivileged_userns_clone"},
+        {"refuses", 0755, "user namespaces"},
         {"setuid", 04755, "set-uid"},
         {"plain", 0644, "cannot be executed"},
-        {NULL, 0, "there is no bubblewrap"},
+        {NULL, 0, "missing is not there"},
     };
 
     (void)state;
