@@ -25,6 +25,7 @@ struct proc_fd {
     int child_fd;
 };
 
+/* Where a hard limit may not be raised, the one there is stays. */
 struct proc_rlimit {
     int resource; /* RLIMIT_* */
     uint64_t soft;

@@ -259,6 +259,19 @@ move_fds(struct plan *plan)
     }
 }
 
+/* Root may raise a hard limit, but not in each container. */
+static int
+set_highest(const struct proc_rlimit *limit)
+{
+    struct rlimit now;
+
+    if (getrlimit((__rlimit_resource_t)limit->resource, &now) < 0)
+        return -1;
+    now.rlim_cur =
+        now.rlim_max < (rlim_t)limit->soft ? now.rlim_max : (rlim_t)limit->soft;
+    return setrlimit((__rlimit_resource_t)limit->resource, &now);
+}
+
 static void
 set_rlimits(const struct plan *plan)
 {
@@ -267,7 +280,8 @@ set_rlimits(const struct plan *plan)
         struct rlimit value = {.rlim_cur = (rlim_t)limit->soft,
                                .rlim_max = (rlim_t)limit->hard};
 
-        if (setrlimit((__rlimit_resource_t)limit->resource, &value) < 0) {
+        if (setrlimit((__rlimit_resource_t)limit->resource, &value) < 0 &&
+            (errno != EPERM || set_highest(limit) < 0)) {
             fail_child(plan, STEP_RLIMITS, errno);
         }
     }

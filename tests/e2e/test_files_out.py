@@ -16,6 +16,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "helpers"))
 import tap  # noqa: E402
 from pty_session import PtySession, run_piped  # noqa: E402
 from replay import program, write_replay  # noqa: E402
+from sandbox_session import attack  # noqa: E402
 
 with open("/etc/passwd", "rb") as passwd:
     # A line that is no part of anything else.
@@ -104,6 +105,7 @@ TRAPS = {
 }
 
 
+@attack(12, 13)
 @tap.timeout(90)
 def test_traps_are_refused_and_said():
     for name, (code, word) in TRAPS.items():
@@ -113,6 +115,7 @@ def test_traps_are_refused_and_said():
         assert not any("chart" in f for f in ran.files), (name, ran.files)
 
 
+@attack(12, 13)
 @tap.timeout(90)
 def test_traps_on_a_terminal():
     code = "\n".join(c.replace("chart.png", "chart-%s.png" % n)
@@ -124,6 +127,7 @@ def test_traps_on_a_terminal():
     assert not any("chart" in f for f in ran.files), ran.files
 
 
+@attack(17)
 @tap.timeout(60)
 def test_sparse_file_of_1_tib():
     ran = run("try:\n"
@@ -134,6 +138,7 @@ def test_sparse_file_of_1_tib():
     assert not re.search(r"(?m)^│ MADE", ran.said)
 
 
+@attack(14)
 @tap.timeout(60)
 def test_hard_links():
     """Of what is read-only impossible; of the cell's own file refused."""
@@ -146,6 +151,7 @@ def test_hard_links():
         assert "several names" in line_about(ran, name), ran.said
 
 
+@attack(12)
 @tap.timeout(60)
 def test_directory_link_in_the_middle():
     ran = run("os.symlink('/etc', 'output/sub')\n"
@@ -188,11 +194,13 @@ def check_names(ran):
     assert len(mine) == 11, mine
 
 
+@attack(16)
 @tap.timeout(60)
 def test_names_in_a_pipe():
     check_names(run(NAMES))
 
 
+@attack(16)
 @tap.timeout(60)
 def test_names_on_a_terminal():
     ran = run(NAMES, term=True)
@@ -209,6 +217,7 @@ def test_plain_file_is_copied():
     assert "good.csv" in ran.said
 
 
+@attack(18)
 @tap.timeout(60)
 def test_many_files_are_bounded():
     ran = run("for i in range(300):\n    open('f%03d' % i, 'w').close()")

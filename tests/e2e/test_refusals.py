@@ -17,6 +17,7 @@ from pty_session import PtySession, run_piped  # noqa: E402
 from refusals import (BWRAP, CHROOT, HIDDEN, MASKED, NO_USERNS,  # noqa: E402
                       NO_PROCESSES, ONLY_ROOT, can, fake_bwrap)
 from replay import program, write_replay  # noqa: E402
+from sandbox_session import attack  # noqa: E402
 
 STATUS = 7
 SANITIZED = bool(os.environ.get("SANDPIPER_SANITIZERS", "").strip())
@@ -76,6 +77,7 @@ def test_configured_bwrap_is_missing():
                       "install.*bubblewrap")
 
 
+@attack(67)
 @tap.timeout(60)
 def test_bwrap_is_not_installed():
     """In a mount namespace in which no fixed place has a program. It is not looked
@@ -92,6 +94,7 @@ def test_bwrap_is_not_installed():
                       "install.*bubblewrap")
 
 
+@attack(67)
 @tap.timeout(60)
 def test_bwrap_of_the_working_directory_is_not_run():
     with Place("./bwrap") as p:
@@ -105,20 +108,33 @@ def test_bwrap_of_the_working_directory_is_not_run():
                          timeout=40)
         check_refused(done, "sandbox.bwrap: ./bwrap is no absolute path",
                       "leave it out")
+    # Nor where PATH begins with that directory and nothing is configured.
+    with Place() as p:
+        fake = os.path.join(p.top, "bwrap")
+        with open(fake, "w") as f:
+            f.write("#!/bin/sh\necho not-the-real-one >&2\n")
+        os.chmod(fake, 0o755)
+        done = run_piped([program()] + p.options + ["-c", "go"], cwd=p.top,
+                         env={"PATH": ".:%s:/usr/bin:/bin" % p.top},
+                         timeout=40)
+        assert done.status == 0 and TRACE in done.stderr, done
+        assert b"not-the-real-one" not in done.stderr + done.stdout, done
 
 
+@attack(67)
 @tap.timeout(60)
 def test_set_uid_bwrap():
-    if os.getuid() != 0:
-        tap.skip("only root can make a set-uid program of root")
-    with Place() as p:
-        copy = os.path.join(p.top, "bwrap-suid")
-        shutil.copy(BWRAP, copy)
-        os.chmod(copy, 0o4755)
-        with Place(copy) as q:
-            check_refused(q.ask(), "set-uid", "chmod u-s")
+    """Whoever it would become: root, or the user whose program it is."""
+    for mode in (0o4755, 0o2755):
+        with Place() as p:
+            copy = os.path.join(p.top, "bwrap-suid")
+            shutil.copy(BWRAP, copy)
+            os.chmod(copy, mode)
+            with Place(copy) as q:
+                check_refused(q.ask(), "set-uid", "chmod u-s")
 
 
+@attack(68)
 @tap.timeout(60)
 def test_no_user_namespaces():
     if not can(NO_USERNS):
@@ -153,6 +169,7 @@ def test_bwrap_that_is_no_bwrap():
         assert b"fix: " in done.stderr and TRACE not in done.stderr, done
 
 
+@attack(67)
 @tap.timeout(120)
 def test_old_bwrap():
     """0.7 is used without the options that it lacks; an older one is not, since

@@ -9,6 +9,10 @@
         sb.get("chart.png")          # (end, message, bytes)
         sb.descendants()
 
+Each looks, after each attack and at its end, whether anything has changed
+outside (host_check.py). open_session() is the same at the level of isolation
+that SANDBOX_LEVEL names, if it is set.
+
 The driver is SANDBOX_DRIVER, else tests/helpers/sandbox_driver in the build
 tree. sb.events holds all that it said; nothing is waited for by sleeping.
 """
@@ -26,6 +30,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import tap  # noqa: E402
+from host_check import HostCheck, fresh_uid  # noqa: E402
 from processes import descendants_of, process_table  # noqa: E402
 
 PR_SET_CHILD_SUBREAPER = 36
@@ -51,6 +56,26 @@ def wait_until(ready, timeout, what, step=0.01):
         select.select([], [], [], step)
 
 
+# What must be refused without namespaces too.
+REDUCED = frozenset(
+    [1, 2, 3, 5, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33,
+     34, 36, 37, 38, 40, 42, 45, 46, 47, 48, 49, 50, 52, 53, 54, 55, 56, 57,
+     58, 59, 60, 61, 62])
+
+
+def level():
+    return os.environ.get("SANDBOX_LEVEL") or "full"
+
+
+def attack(*numbers):
+    """Marks a test with the numbers of the attacks that it tries (the list
+    is in docs/testing.md); tests/lint/attacks.py looks for them."""
+    def mark(function):
+        function.attacks = numbers
+        return function
+    return mark
+
+
 # Helpers for cells that attack. An attack says what it got: report(name,
 # value) lines are collected by Sandbox.attack().
 PRELUDE = r'''
@@ -72,6 +97,12 @@ def outcome(function, *args):
     except Exception as exc:
         return type(exc).__name__
     return "ok: %r" % (value,)
+def pids():
+    """Those that can be seen."""
+    try:
+        return [p for p in os.listdir("/proc") if p.isdigit()]
+    except OSError:
+        return [str(os.getpid())]
 def call(number, *args):
     """A raw system call in a child of its own: the sandbox goes on whatever
     it does. Returns the name of the error, "ok", or "signal N"."""
@@ -108,6 +139,13 @@ NR = dict(
     process_vm_readv=(310, 270), process_vm_writev=(311, 271),
     pidfd_getfd=(438, 438), kcmp=(312, 272), init_module=(175, 105),
     finit_module=(313, 273), delete_module=(176, 106), kexec_load=(246, 104),
+    kexec_file_load=(320, 294), process_madvise=(440, 440),
+    process_mrelease=(448, 448), fsconfig=(431, 431), statmount=(457, 457),
+    listmount=(458, 458), fanotify_mark=(301, 263), adjtimex=(159, 171),
+    clock_adjtime=(305, 266), vhangup=(153, 58), ioctl=(16, 29),
+    prctl=(157, 167), setrlimit=(160, 164), prlimit64=(302, 261),
+    linkat=(265, 37), fchmodat2=(452, 452), pidfd_open=(434, 434),
+    move_pages=(279, 239), quotactl_fd=(443, 443),
     reboot=(169, 142), swapon=(167, 224), swapoff=(168, 225),
     syslog=(103, 116), acct=(163, 89), settimeofday=(164, 170),
     clock_settime=(227, 112), sethostname=(170, 161),
@@ -117,6 +155,13 @@ NR = dict(
 def nr(name):
     return NR[name][0 if X86 else 1]
 '''
+
+
+def open_session(*options, **more):
+    """A Sandbox at the level that is asked for."""
+    if level() != "full":
+        options += ("level=" + level(),)
+    return Sandbox(*options, **more)
 
 
 class Cell:
@@ -137,10 +182,32 @@ class Cell:
         return self.stdout + self.stderr
 
 
+_uids = []
+_open = []
+
+
+def cell_uid():
+    """Root's cells of one test program are those of one fresh user, so that
+    its processes can be counted."""
+    if os.getuid() != 0:
+        return os.getuid()
+    if not _uids:
+        _uids.append(fresh_uid())
+    return _uids[0]
+
+
 class Sandbox:
-    def __init__(self, *options, env=None, prefix=(), timeout=30, uid=None):
+    """host: a HostCheck of the caller's; else one is made."""
+
+    def __init__(self, *options, env=None, prefix=(), timeout=30, uid=None,
+                 host=None, pass_fds=()):
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         self.timeout = timeout
+        if os.getuid() == 0 and uid is None and not any(
+                o.startswith(("uid=", "parent=")) for o in options):
+            options = ("uid=%d" % cell_uid(),) + options
+        self.own_host = host is None
+        self.host = host or HostCheck(cell_uid())
         self.dir = tempfile.mkdtemp(prefix="sb-")
         self.parent = os.path.join(self.dir, "parent")
         os.mkdir(self.parent, 0o711)
@@ -161,9 +228,15 @@ class Sandbox:
             argv = ["setpriv", "--reuid", str(uid), "--regid", str(uid),
                     "--clear-groups", "--"] + argv
             os.chown(self.parent, uid, uid)
-        self.process = subprocess.Popen(
-            argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=full,
-            start_new_session=True)
+        try:
+            self.process = subprocess.Popen(
+                argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=full,
+                start_new_session=True, pass_fds=pass_fds)
+        except OSError:
+            shutil.rmtree(self.dir)
+            self.host.close()
+            raise
+        _open.append(self)
         os.set_blocking(self.process.stdout.fileno(), False)
 
     def __enter__(self):
@@ -176,6 +249,9 @@ class Sandbox:
         return descendants_of(self.process.pid)
 
     def close(self):
+        if self not in _open:
+            return
+        _open.remove(self)
         below = self.descendants()
         if self.process.poll() is None:
             self.process.kill()
@@ -189,6 +265,11 @@ class Sandbox:
         self.process.stdout.close()
         wait_until(lambda: not self._reap(below), 10, "the sandbox ends")
         shutil.rmtree(self.dir, ignore_errors=True)
+        try:
+            self.host.check_end(alone=not _open)
+        finally:
+            if self.own_host:
+                self.host.close()
 
     @staticmethod
     def _reap(pids):
@@ -275,7 +356,8 @@ class Sandbox:
         self.request(op="interrupt")
 
     def attack(self, code, **more):
-        """Runs an attack; the dictionary of what it reported."""
+        """Runs an attack; the dictionary of what it reported. Nothing has
+        changed outside."""
         cell = self.cell(PRELUDE + code, **more)
         assert cell.end in ("done", "restarted"), cell
         assert getattr(cell, "outcome", None) == "ok", cell
@@ -285,6 +367,7 @@ class Sandbox:
                 name, value = json.loads(line[2:])
                 found[name] = value
         assert found, "the attack reported nothing: %r" % cell
+        self.host.check()
         return found
 
     # -- files --

@@ -8,7 +8,7 @@
 set -eu
 
 [ $# -gt 0 ] || set -- format layers headers banned spdx lists shell python \
-    spelling mandoc man
+    spelling mandoc man attacks
 [ -f tests/lint/layers.txt ] || cd "$(dirname "$0")/../.."
 
 echo "1..$#"

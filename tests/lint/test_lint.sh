@@ -157,8 +157,29 @@ cat >tests/Makefile.inc <<EOF
 UNIT_TESTS =
 EOF
 
+# One test is marked with all attacks.
+mkdir -p docs
+all=1
+for n in $(seq 2 70); do
+    all="$all, $n"
+done
+cat >tests/attacks.py <<EOF
+# $id
+def attack(*_):
+    return lambda function: function
+
+
+@attack($all)
+def test_all():
+    pass
+EOF
+cat >docs/testing.md <<EOF
+## Protections that were taken away
+| $all | all | each | \`test_all\` |
+EOF
+
 for check in format layers headers banned spdx lists shell python spelling \
-    mandoc man; do
+    mandoc man attacks; do
     status=0
     sh "tests/lint/$check.sh" >"$work/out" 2>&1 || status=$?
     case $status in
@@ -301,6 +322,22 @@ static const struct command quit = {
     .name = "quit",
 };
 EOF
+plant attacks 'a row that names no test' docs/testing.md <<'EOF'
+| 7 | x | y | `test_nothing` |
+EOF
+plant attacks 'a number that is none' tests/attacks.py <<'EOF'
+@attack(71)
+def test_more():
+    pass
+EOF
+rm -rf "$work/faulty"
+cp -R "$work/clean" "$work/faulty"
+sed 's/, 70)/)/' "$work/clean/tests/attacks.py" >"$work/faulty/tests/attacks.py"
+expect_fault attacks 'an attack that no test tries'
+cp "$work/clean/tests/attacks.py" "$work/faulty/tests/attacks.py"
+sed 's/, 70 |/ |/' "$work/clean/docs/testing.md" \
+    >"$work/faulty/docs/testing.md"
+expect_fault attacks 'an attack that is not in the table'
 
 # run.sh is what make lint calls: its status and its line must say so.
 rm -rf "$work/faulty"

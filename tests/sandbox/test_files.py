@@ -14,7 +14,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "helpers"))
 
 import tap  # noqa: E402
-from sandbox_session import Sandbox  # noqa: E402
+from sandbox_session import Sandbox, attack  # noqa: E402
 
 with open("/etc/passwd", "rb") as passwd:
     PASSWD = passwd.read()
@@ -47,6 +47,7 @@ def trapped():
     return sb
 
 
+@attack(12, 13)
 def test_links_pipes_and_sockets_are_not_offered():
     with trapped() as sb:
         files = sb.list()
@@ -65,6 +66,7 @@ def test_links_pipes_and_sockets_are_not_offered():
                        for name in files), sorted(files)
 
 
+@attack(12, 13)
 def test_refused_files_are_not_read():
     with trapped() as sb:
         for name in ("chart.png", "up.png", "loop", "to-good", "pipe.png",
@@ -82,6 +84,7 @@ def test_refused_files_are_not_read():
         assert sb.get("real/inner.txt") == ("done", "", b"inner")
 
 
+@attack(12)
 def test_name_that_changes_under_way():
     """A cell swaps a file and a link to /etc/passwd as fast as it can."""
     with Sandbox() as sb:
@@ -109,6 +112,7 @@ report("started", True)
                 assert data in (b"", b"mine"), data[:100]
 
 
+@attack(17)
 def test_sparse_file_is_not_read_whole():
     with Sandbox() as sb:
         sb.attack("""
@@ -125,6 +129,7 @@ report("done", True)
         assert time.monotonic() - start < 10 * tap.FACTOR
 
 
+@attack(16)
 def test_names():
     """Names are bytes; what JSON cannot carry is repaired, nothing is lost,
     and every file can be fetched by the name that is no trick."""
@@ -146,19 +151,36 @@ report("n", len(names))
             assert sb.get(name) == ("done", "", b"x"), name
 
 
+def cpu_seconds(pid):
+    with open("/proc/%d/stat" % pid) as f:
+        fields = f.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@attack(18)
+@tap.timeout(120)
 def test_many_files():
+    """What the client spends on the list is bounded, however many there
+    are."""
     with Sandbox() as sb:
-        sb.cell("import os\nos.mkdir('/workspace/many')\n"
-                "for i in range(20000):\n"
-                "    open('/workspace/many/%d' % i, 'w').close()\n",
-                timeout=30)
-        start = time.monotonic()
+        cell = sb.cell(
+            "import os\nos.mkdir('/workspace/many')\n"
+            "os.chdir('/workspace/many')\nn = 0\n"
+            "for i in range(200000):\n"
+            "    os.close(os.open('%d' % i, os.O_CREAT | os.O_WRONLY))\n"
+            "    n += 1\nprint(n)",
+            timeout=100, timeout_ms=90000)
+        assert cell.stdout == "200000\n", cell
+        before = cpu_seconds(sb.process.pid)
         files = sb.list()
         assert len(files) <= 1000, len(files)
-        assert sb.left_out > 0
-        assert time.monotonic() - start < 10 * tap.FACTOR
+        # The walk ends before it has seen them all.
+        assert 90000 < sb.left_out < 110000, sb.left_out
+        assert cpu_seconds(sb.process.pid) - before < tap.FACTOR
+        assert sb.get("many/7")[0] == "done"
 
 
+@attack(18)
 def test_deep_directories():
     with Sandbox() as sb:
         sb.attack("""
@@ -175,6 +197,7 @@ report("done", True)
         assert sb.left_out > 0
 
 
+@attack(16)
 def test_names_for_put():
     """Nothing is put outside the data directory, and no special file."""
     with Sandbox() as sb:

@@ -432,6 +432,8 @@ print("text after", flush=True)
         later = sandbox().cell("import time\ntime.sleep(0.3)")
         said += later.stdout + "".join(n["text"] for n in later.notes)
     assert "text between" in said and "text after" in said, (cell, later)
+    # A mark of another nonce is text.
+    assert "0123456789abcdef:3" in said, said
     check_next(lost=False)
 
 

@@ -569,6 +569,33 @@ test_rlimits(void **state)
     assert_line(&out, line);
 }
 
+/* Not even root may raise one in each container. */
+static void
+test_rlimits_that_cannot_be_raised(void **state)
+{
+    static const char *const argv[] = {"cat", "/proc/self/limits", NULL};
+    static const struct proc_rlimit limits[] = {{RLIMIT_MSGQUEUE, 7, 7}};
+    const struct rlimit low = {5, 5};
+    const struct rlimit high = {7, 7};
+    struct scene *s = *state;
+    AUTO_SBUF struct sbuf out = {0};
+    const char *expected;
+    char line[128];
+
+    assert_int_equal(setrlimit(RLIMIT_MSGQUEUE, &low), 0);
+    expected = setrlimit(RLIMIT_MSGQUEUE, &high) == 0 ? "7" : "5";
+    sbuf_init(&out, MAX_OUTPUT_BYTES);
+    run_with_output(s,
+                    (struct proc_spec){.path = "/bin/cat",
+                                       .argv = argv,
+                                       .rlimits = limits,
+                                       .n_rlimits = 1},
+                    &out);
+    snprintf(line, sizeof(line), "%-25s %-20s %-20s ", "Max msgqueue size",
+             expected, expected);
+    assert_line(&out, line);
+}
+
 /* ---- identity and the parent's end ---- */
 
 static void
@@ -696,6 +723,7 @@ main(int argc, char **argv)
         TEST(test_session_directory_and_umask),
         TEST(test_environment_is_the_given_one),
         TEST(test_rlimits),
+        TEST(test_rlimits_that_cannot_be_raised),
         TEST(test_drop_ids),
         TEST(test_die_with_parent),
     };
