@@ -20,10 +20,12 @@ struct sbuf;
 #define AUTO_JSON __attribute__((cleanup(json_cleanup)))
 
 #define JSON_MAX_DEPTH 64
+#define JSON_MAX_VALUES 100000
 
 /*
  * Parses exactly one value in len bytes, at most max_depth deep (0:
- * JSON_MAX_DEPTH). Bytes that are no UTF-8 and the escape \u0000 become
+ * JSON_MAX_DEPTH), of at most JSON_MAX_VALUES values, names of members
+ * included. Bytes that are no UTF-8 and the escape \u0000 become
  * U+FFFD, lone surrogate escapes too, since cJSON would refuse them or cut
  * the string. Duplicate keys: json_get finds the last. The caller owns the
  * tree. Errors: ERR_PROTOCOL.

@@ -37,6 +37,7 @@ struct scan {
     size_t pos;
     size_t depth;
     size_t max_depth;
+    size_t n_values;
 
     /* The changed text so far; covers text[0..copied). Empty: no change. */
     struct sbuf out;
@@ -269,6 +270,9 @@ scan_token(struct scan *sc, struct error *err)
 {
     char c = sc->text[sc->pos];
 
+    /* A node of cJSON takes many times the bytes of the value it holds. */
+    if (strchr(" \t\n\r,:]}", c) == NULL && ++sc->n_values > JSON_MAX_VALUES)
+        return fail_at(sc, err, "too many values");
     switch (c) {
     case '"':
         return scan_string(sc, err);

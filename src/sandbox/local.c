@@ -118,6 +118,7 @@ local_drop_child(struct local *l)
 {
     loop_timer_remove(l->start_timer);
     l->start_timer = NULL;
+    local_leftovers_drop(l);
     local_link_free(l->link);
     l->link = NULL;
     local_bwrap_fini(&l->child);

@@ -184,11 +184,28 @@ outcome_of(const struct local *l, const char *status)
     return ok ? EVENT_OK : EVENT_FAILED;
 }
 
-static bool
-workspace_too_large(const struct local *l)
+/* Bytes by which the disk has become fuller since then. */
+static uint64_t
+used_since(const struct local *l, uint64_t free_bytes, uint64_t *reserve,
+           uint64_t *left)
 {
-    return workspace_usage(l->env.workspace_fd, USAGE_ENTRIES) >
-           l->limits.workspace_bytes;
+    *left = local_watchdog_free(l->env.workspace_fd, reserve);
+    return free_bytes > *left ? free_bytes - *left : 0;
+}
+
+static bool
+workspace_too_large(const struct local *l, uint64_t free_bytes)
+{
+    bool whole;
+    uint64_t reserve;
+    uint64_t left;
+
+    if (workspace_usage(l->env.workspace_fd, USAGE_ENTRIES, &whole) >
+        l->limits.workspace_bytes)
+        return true;
+    /* What a cell hides from that counts by the room it takes. */
+    return !whole && used_since(l, free_bytes, &reserve, &left) >
+                         l->limits.workspace_bytes;
 }
 
 static void
@@ -213,7 +230,8 @@ handle_done(struct local *l, const struct cJSON *event)
         outcome.traceback = json_string(error, "traceback");
         outcome.hint = json_string(error, "hint");
     }
-    if (outcome.outcome == EVENT_OK && workspace_too_large(l)) {
+    if (outcome.outcome == EVENT_OK &&
+        workspace_too_large(l, l->cell.free_bytes)) {
         outcome.outcome = EVENT_DISK_LIMIT;
         set_reason(l, "It ran to its end, but the workspace has grown too "
                       "large: files should be deleted. Variables are kept.");
@@ -224,6 +242,7 @@ handle_done(struct local *l, const struct cJSON *event)
     if (l->cell.stop != EVENT_OK)
         kill_leftovers(l);
     local_set_state(l, LOCAL_IDLE);
+    local_leftovers_watch(l, l->cell.free_bytes);
     report(l, SANDBOX_DONE, &outcome, NULL);
 }
 
@@ -435,19 +454,20 @@ kill_for_memory(struct local *l)
     local_cell_kill(l, EVENT_MEMORY, sb.data);
 }
 
-static bool
-disk_is_short(const struct local *l)
+bool
+local_cell_disk_is_short(const struct local *l, uint64_t free_bytes)
 {
     uint64_t reserve = 0;
-    uint64_t left = local_watchdog_free(l->env.workspace_fd, &reserve);
-    uint64_t used = l->cell.free_bytes > left ? l->cell.free_bytes - left : 0;
+    uint64_t left;
+    uint64_t used = used_since(l, free_bytes, &reserve, &left);
 
     if (used < DISK_SLACK_BYTES)
         return false;
     if (left < reserve)
         return true;
     /* Others write to the same disk: look closer before blaming the cell. */
-    return used > l->limits.workspace_bytes && workspace_too_large(l);
+    return used > l->limits.workspace_bytes &&
+           workspace_too_large(l, free_bytes);
 }
 
 static void
@@ -463,7 +483,7 @@ handle_watch(void *ctx)
         local_leave(l);
         return;
     }
-    if (disk_is_short(l))
+    if (local_cell_disk_is_short(l, l->cell.free_bytes))
         local_cell_stop(l, EVENT_DISK_LIMIT);
     l->cell.watch = loop_add_timer(l->loop, WATCH_MS, handle_watch, l);
     local_leave(l);
@@ -631,6 +651,8 @@ local_cell_run(struct local *l, const struct sandbox_cell *cell,
         c->timeout = loop_add_timer(l->loop, c->timeout_ms, handle_timeout, l);
     c->watch = loop_add_timer(l->loop, WATCH_MS, handle_watch, l);
     send_cell(l, cell);
-    if (!cell->silent)
+    if (!cell->silent) {
         tell_later_output(l);
+        local_leftovers_tell(l);
+    }
 }

@@ -68,6 +68,13 @@ struct local_cell {
     struct loop_timer *watch;
 };
 
+/* The watch over what cells have left running. */
+struct local_leftovers {
+    struct loop_timer *timer; /* NULL: there is nothing, or a cell runs */
+    uint64_t free_bytes;      /* on the disk, when the last cell began */
+    const char *ended;        /* static: why they were, and nobody knows yet */
+};
+
 struct local {
     struct sandbox_backend base; /* first: what others hold */
     struct loop *loop;
@@ -94,6 +101,7 @@ struct local {
     unsigned n_unasked; /* events that nobody asked for */
     unsigned n_owed;    /* cells given up whose "begin" is still to come */
     struct sbuf later;  /* bytes that were written while no cell ran */
+    struct local_leftovers leftovers;
 
     /* Times of deaths without a cell that ended between. */
     int64_t deaths_ms[LOCAL_MAX_DEATHS];
@@ -162,6 +170,10 @@ void local_cell_died(struct local *l, const struct proc_exit *status);
 /* After a loss: a new interpreter is ready, or (err) is not. */
 void local_cell_restarted(struct local *l, const struct error *err);
 
+/* Whether so much was written since the disk had free_bytes that it, or the
+   workspace, is too full. */
+bool local_cell_disk_is_short(const struct local *l, uint64_t free_bytes);
+
 /* Forgets the cell, without telling anybody. */
 void local_cell_drop(struct local *l);
 
@@ -171,5 +183,18 @@ bool local_cell_too_many_deaths(struct local *l);
 
 /* Adds how a process ended: "segmentation fault", "exit status 3". */
 void local_cell_add_end(struct sbuf *sb, const struct proc_exit *status);
+
+/* --- local_leftovers.c --- */
+
+/* From the end of a cell on, while nothing runs: processes that it has left
+   behind are ended at the limits that hold for cells. free_bytes: of the disk
+   when it began. Costs nothing where there is no such process. */
+void local_leftovers_watch(struct local *l, uint64_t free_bytes);
+
+/* Tells the cell that begins what has become of them meanwhile. */
+void local_leftovers_tell(struct local *l);
+
+/* The interpreter is gone, and with it all others. */
+void local_leftovers_drop(struct local *l);
 
 #endif

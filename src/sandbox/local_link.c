@@ -48,7 +48,8 @@ struct local_link {
 
     int event_fd; /* -1: ended */
     struct loop_fd *event_watch;
-    struct sbuf lines;     /* bytes of events */
+    struct sbuf lines; /* bytes of events */
+    size_t max_line_bytes;
     size_t line_at;        /* start of the line that is next */
     size_t scanned;        /* no line feed before this */
     struct cJSON *waiting; /* owned; an event whose marks are awaited */
@@ -282,14 +283,27 @@ next_line(struct local_link *link, const char **line, size_t *len)
         return false;
     feed = memchr(link->lines.data + link->scanned, '\n',
                   link->lines.len - link->scanned);
-    if (feed == NULL) {
-        link->scanned = link->lines.len;
-        return false;
-    }
+    link->scanned = link->lines.len;
     *line = start;
-    *len = (size_t)(feed - start);
+    *len =
+        feed != NULL ? (size_t)(feed - start) : link->lines.len - link->line_at;
+    if (*len > link->max_line_bytes)
+        break_off(link, "it sent an event of over 16 MiB");
+    if (feed == NULL || link->broken)
+        return false;
     link->line_at += *len + 1;
     link->scanned = link->line_at;
+    return true;
+}
+
+/* The kernel escapes all else, and repairing it would take three times the
+   room. */
+static bool
+is_ascii(const char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if ((unsigned char)text[i] >= 0x80)
+            return false;
     return true;
 }
 
@@ -304,7 +318,8 @@ next_event(struct local_link *link)
 
     if (link->broken || link->dead || !next_line(link, &line, &len))
         return false;
-    link->waiting = json_parse(line, len, LOCAL_LINK_MAX_DEPTH, &err);
+    if (is_ascii(line, len))
+        link->waiting = json_parse(line, len, LOCAL_LINK_MAX_DEPTH, &err);
     if (link->waiting == NULL || !json_is_object(link->waiting)) {
         json_free(link->waiting);
         link->waiting = NULL;
@@ -415,10 +430,7 @@ read_events(struct local_link *link)
     } while (n < 0 && errno == EINTR);
     if (n > 0) {
         sbuf_add(&link->lines, chunk, (size_t)n);
-        if (!sbuf_ok(&link->lines) ||
-            link->lines.len - link->line_at > LOCAL_LINK_MAX_LINE_BYTES)
-            break_off(link, "it sent an event of over 16 MiB");
-        return link->broken ? 0 : (size_t)n;
+        return (size_t)n;
     }
     if (n == 0 || errno != EAGAIN)
         break_off(link, NULL);
@@ -515,7 +527,9 @@ local_link_new(struct loop *loop, const struct local_link_fds *fds,
     link->ctx = ctx;
     link->event_fd = fds->events;
     link->request_fd = fds->requests;
-    sbuf_init(&link->lines, LOCAL_LINK_MAX_LINE_BYTES + 2 * CHUNK_BYTES);
+    link->max_line_bytes = fds->max_line_bytes > 0 ? fds->max_line_bytes
+                                                   : LOCAL_LINK_MAX_LINE_BYTES;
+    sbuf_init(&link->lines, link->max_line_bytes + 2 * CHUNK_BYTES);
     sbuf_init(&link->requests, MAX_REQUEST_BYTES);
     add_stream(link, EVENT_STDOUT, fds->out, nonce);
     add_stream(link, EVENT_STDERR, fds->errors, nonce);
@@ -557,7 +571,10 @@ local_link_drain(struct local_link *link)
     link->draining = true;
     for (size_t i = 0; i < 2 && !link->dead; i++)
         drain_stream(&link->streams[i], &left);
-    while (!link->dead && !link->broken && read_events(link) > 0)
-        advance(link);
+    /* An event that waits for its marks has been read already. */
+    do {
+        if (!link->dead)
+            advance(link);
+    } while (!link->dead && !link->broken && read_events(link) > 0);
     return leave(link);
 }

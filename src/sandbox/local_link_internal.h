@@ -41,6 +41,7 @@ struct local_link_fds {
     int events;
     int out;
     int errors;
+    size_t max_line_bytes; /* of an event; 0: LOCAL_LINK_MAX_LINE_BYTES */
 };
 
 struct local_link *local_link_new(struct loop *loop,

@@ -68,6 +68,35 @@ marks_flush(struct marks *m, struct marks_token *token)
     m->n_held = 0;
 }
 
+/* Whether data begins with a mark, or with all that has come of one. */
+static bool
+may_begin(const struct marks *m, const char *data, size_t len)
+{
+    struct marks probe = *m;
+    bool complete = false;
+
+    if (len > 1 && data[1] != RECORD_SEPARATOR)
+        return false;
+    for (size_t i = 0; i < len && !complete; i++) {
+        if (!fits(&probe, data[i], &complete))
+            return false;
+        probe.held[probe.n_held++] = data[i];
+    }
+    return true;
+}
+
+/* How many bytes are text for certain. NULs alone, as /dev/zero gives them,
+   must not come out one by one. */
+static size_t
+text_len(const struct marks *m, const char *data, size_t len)
+{
+    const char *p = memchr(data, '\0', len);
+
+    while (p != NULL && !may_begin(m, p, len - (size_t)(p - data)))
+        p = memchr(p + 1, '\0', len - (size_t)(p + 1 - data));
+    return p != NULL ? (size_t)(p - data) : len;
+}
+
 size_t
 marks_next(struct marks *m, const char *data, size_t len,
            struct marks_token *token)
@@ -76,13 +105,13 @@ marks_next(struct marks *m, const char *data, size_t len,
     bool complete;
 
     memset(token, 0, sizeof(*token));
-    if (m->n_held == 0 && len > 0 && data[0] != '\0') {
-        const char *nul = memchr(data, '\0', len);
-
-        token->kind = MARKS_TEXT;
-        token->text = data;
-        token->len = nul != NULL ? (size_t)(nul - data) : len;
-        return token->len;
+    if (m->n_held == 0) {
+        token->len = text_len(m, data, len);
+        if (token->len > 0) {
+            token->kind = MARKS_TEXT;
+            token->text = data;
+            return token->len;
+        }
     }
     while (used < len) {
         if (!fits(m, data[used], &complete)) {

@@ -21,6 +21,7 @@
 #include "base/sbuf.h"
 #include "sandbox/sandbox.h"
 
+#define MAX_USAGE_DEPTH 64
 #define MAX_NAME_BYTES 255u
 #define MAX_PATH_BYTES 4096u
 
@@ -304,7 +305,7 @@ workspace_open(int root_fd, const char *name, struct error *err)
 
 /* Takes ownership of fd. */
 static uint64_t
-add_usage(int fd, size_t *left, int depth)
+add_usage(int fd, size_t *left, int depth, bool *whole)
 {
     DIR *dir = fdopendir(fd);
     uint64_t total = 0;
@@ -313,6 +314,7 @@ add_usage(int fd, size_t *left, int depth)
 
     if (dir == NULL) {
         close(fd);
+        *whole = false;
         return 0;
     }
     for (entry = readdir(dir); entry != NULL && *left > 0;
@@ -323,22 +325,29 @@ add_usage(int fd, size_t *left, int depth)
         if (fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0)
             continue;
         total += (uint64_t)st.st_blocks * 512;
-        if (S_ISDIR(st.st_mode) && depth < 64) {
-            int sub = openat(dirfd(dir), entry->d_name, OPEN_DIR);
+        if (S_ISDIR(st.st_mode)) {
+            int sub = depth < MAX_USAGE_DEPTH
+                          ? openat(dirfd(dir), entry->d_name, OPEN_DIR)
+                          : -1;
 
             if (sub >= 0)
-                total += add_usage(sub, left, depth + 1);
+                total += add_usage(sub, left, depth + 1, whole);
+            else
+                *whole = false;
         }
     }
+    if (*left == 0)
+        *whole = false;
     closedir(dir);
     return total;
 }
 
 uint64_t
-workspace_usage(int root_fd, size_t max_entries)
+workspace_usage(int root_fd, size_t max_entries, bool *whole)
 {
     size_t left = max_entries;
     int fd = openat(root_fd, ".", OPEN_DIR);
 
-    return fd >= 0 ? add_usage(fd, &left, 0) : 0;
+    *whole = fd >= 0;
+    return fd >= 0 ? add_usage(fd, &left, 0, whole) : 0;
 }

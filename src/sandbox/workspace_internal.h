@@ -57,7 +57,8 @@ WARN_UNUSED int workspace_open_by_walk(int root_fd, const char *name,
                                        struct error *err);
 
 /* Bytes that lie below root_fd, over at most max_entries entries; links are
-   not followed. */
-uint64_t workspace_usage(int root_fd, size_t max_entries);
+   not followed. *whole: nothing was left out, be it for the number of entries,
+   their depth, or a directory that could not be read. */
+uint64_t workspace_usage(int root_fd, size_t max_entries, bool *whole);
 
 #endif

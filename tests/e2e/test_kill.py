@@ -21,7 +21,7 @@ import tap  # noqa: E402
 from pty_session import build_env, make_home  # noqa: E402
 from replay import program, write_replay  # noqa: E402
 from sandbox_session import (PR_SET_CHILD_SUBREAPER,  # noqa: E402
-                             process_table, wait_until)
+                             attack, process_table, wait_until)
 
 ROUNDS = int(os.environ.get("KILL_ROUNDS", "200"))
 SEED = int(os.environ.get("KILL_SEED", str(int(time.time()))))
@@ -151,6 +151,7 @@ class Rounds:
             shutil.rmtree(path, ignore_errors=True)
 
 
+@attack(65)
 @tap.timeout(250)
 def test_nothing_lives_on_after_sigkill():
     """Protections: --die-with-parent, the lifeline (tie_lifeline() in
@@ -168,6 +169,23 @@ def test_nothing_lives_on_after_sigkill():
             except AssertionError as exc:
                 raise AssertionError("round %d, killed after %.4f s: %s" % (
                     n, delay, exc))
+    finally:
+        rounds.close()
+
+
+@attack(65)
+@tap.timeout(60)
+def test_killed_at_each_step_of_the_start():
+    """As soon as bwrap is there, its second process, and the interpreter."""
+    rounds = Rounds()
+    try:
+        for n in (1, 2, 3) * 5:
+            child = rounds.start()
+            wait_until(lambda: len(below(child.pid)) >= n, 30,
+                       "%d processes" % n, step=0.0005)
+            child.kill()
+            child.wait()
+            rounds.gone()
     finally:
         rounds.close()
 
@@ -193,6 +211,7 @@ def test_the_search_finds_what_is_left():
         rounds.close()
 
 
+@attack(51, 65)
 @tap.timeout(60)
 def test_all_processes_end_while_a_cell_runs():
     """Daemons, sessions of their own, a spinning child."""
@@ -208,6 +227,7 @@ def test_all_processes_end_while_a_cell_runs():
         rounds.close()
 
 
+@attack(65)
 @tap.timeout(60)
 def test_stopped_sandbox_ends_too():
     rounds = Rounds()

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
 """usage: in_userns.py [--no-userns] [--mask-proc] [--hide FILE]...
-                       [--over FILE PATH]... [--only-root] [--chroot]
+                       [--over FILE PATH]... [--tmpfs MIB PATH]... [--only-root]
+                       [--chroot]
                        COMMAND [ARGUMENT...]
 
 Runs a command in a user and mount namespace of its own that lacks something,
@@ -11,6 +12,7 @@ as the same user as before (root keeps all its users):
 --mask-proc   a part of /proc is covered, as containers do it
 --hide FILE   /dev/null lies over it
 --over FILE PATH   FILE lies over PATH
+--tmpfs       a file system of so many MiB, of the caller's own, lies over it
 --only-root   root and nobody else, as in a container with one user
 --chroot      the same system, entered by chroot through a directory
 """
@@ -32,8 +34,8 @@ def check(value, what):
         raise OSError(code, "%s: %s" % (what, os.strerror(code)))
 
 
-def mount(source, target, kind, flags):
-    check(libc.mount(source, os.fsencode(target), kind, flags, None), target)
+def mount(source, target, kind, flags, data=None):
+    check(libc.mount(source, os.fsencode(target), kind, flags, data), target)
 
 
 def write(path, text):
@@ -110,13 +112,15 @@ def enter(only_root, top):
 
 def main():
     argv = sys.argv[1:]
-    over, flags, top = [], set(), None
+    over, disks, flags, top = [], [], set(), None
     while argv and argv[0].startswith("--"):
         option = argv.pop(0)
         if option == "--hide":
             over.append(("/dev/null", argv.pop(0)))
         elif option == "--over":
             over.append((argv.pop(0), argv.pop(0)))
+        elif option == "--tmpfs":
+            disks.append((argv.pop(0), argv.pop(0)))
         elif option == "--":
             break
         else:
@@ -132,6 +136,8 @@ def main():
     for source, path in over:
         if os.path.exists(path):
             mount(os.fsencode(source), path, None, MS_BIND)
+    for size, path in disks:
+        mount(b"tmpfs", path, b"tmpfs", 0, b"mode=0711,size=%dm" % int(size))
     if "--mask-proc" in flags:
         mount(b"none", "/proc/fs", b"tmpfs", 0)
     if "--no-userns" in flags:

@@ -1,27 +1,53 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a cell may use up, and how a cell that will not stop is stopped."""
+"""What a cell may use up: processes, memory, room on the disk, descriptors,
+and what it may print. test_stopping.py has the time."""
 
 import os
-import re
 import signal
 import sys
+import tempfile
 import threading
-import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "helpers"))
+HELPERS = os.path.join(HERE, "..", "helpers")
+sys.path.insert(0, HELPERS)
 
 import tap  # noqa: E402
-from sandbox_session import (Sandbox, process_table,  # noqa: E402
-                             wait_until)
+from attack_program import main  # noqa: E402
+from sandbox_session import attack, open_session, wait_until  # noqa: E402
 
 MIB = 1 << 20
+SANITIZED = bool(os.environ.get("SANDPIPER_SANITIZERS", "").strip())
+
+# Most that the client may ever have in memory, whatever cells print.
+CLIENT_MIB = 32
 
 
-def resident(pid):
-    with open("/proc/%d/statm" % pid) as f:
-        return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+def peak_mib(pid):
+    with open("/proc/%d/status" % pid) as f:
+        for line in f:
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) / 1024
+    raise AssertionError("no VmHWM")
+
+
+def check_client(sb, limit_mib=CLIENT_MIB):
+    """A sanitizer keeps what is freed, so that its use is seen."""
+    if not SANITIZED:
+        peak = peak_mib(sb.process.pid)
+        assert peak <= limit_mib, "the client had %.0f MiB" % peak
+
+
+def resident_of(pids):
+    pages = 0
+    for pid in pids:
+        try:
+            with open("/proc/%d/statm" % pid) as f:
+                pages += int(f.read().split()[1])
+        except OSError:
+            pass
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def must_work(sb, expect_kept=None):
@@ -34,8 +60,9 @@ def must_work(sb, expect_kept=None):
 
 # ---- processes -------------------------------------------------------------
 
+@attack(38)
 def test_forks_stop_at_the_limit():
-    with Sandbox() as sb:
+    with open_session() as sb:
         found = sb.attack("""
 pids = []
 try:
@@ -55,12 +82,22 @@ for pid in pids:
 """)
         assert found["end"] == "EAGAIN", found
         assert 100 <= found["n"] <= 128, found
+        # Nor in a child, nor by asking for more of them.
+        found = sb.attack("""
+import resource
+report("raise", outcome(resource.setrlimit, resource.RLIMIT_NPROC,
+                        (4000, 4000)))
+""")
+        assert found["raise"] in ("ValueError", "EPERM"), found
         must_work(sb)
 
 
+@attack(38)
 def test_threads_stop_at_the_limit():
-    with Sandbox("processes=60") as sb:
-        found = sb.attack("""
+    """At the limit of the configuration, and at a lower one."""
+    for options, most in ((), 128), (("processes=60",), 60):
+        with open_session(*options) as sb:
+            found = sb.attack("""
 import threading
 event = threading.Event()
 n = 0
@@ -73,14 +110,15 @@ except RuntimeError as exc:
 event.set()
 report("n", n)
 """)
-        assert "error" in found and 20 <= found["n"] <= 60, found
-        must_work(sb)
+            assert "error" in found and 20 <= found["n"] <= most, found
+            must_work(sb)
 
 
 # bwrap twice and the interpreter.
 OWN_PROCESSES = 3
 
-BOMB = "import os, signal\nwhile True:\n    try:\n        %s\n" \
+BOMB = "import os, signal\nprint('on', flush=True)\n" \
+    "while True:\n    try:\n        %s\n" \
     "    except OSError:\n        pass\n"
 BOMBS = {
     "plain": BOMB % "os.fork()",
@@ -88,18 +126,64 @@ BOMBS = {
     "deaf": BOMB % "if os.fork() == 0: signal.signal(2, signal.SIG_IGN)",
 }
 
+PF_EXITING = 4
 
-@tap.timeout(60)
+
+def is_ending(pid):
+    """Whether it has ended, or runs no instruction of its own any more."""
+    try:
+        with open("/proc/%d/stat" % pid) as f:
+            fields = f.read().rsplit(")", 1)[1].split()
+        with open("/proc/%d/status" % pid) as f:
+            status = dict(line.split(":\t", 1) for line in f if ":\t" in line)
+    except OSError:
+        return True
+    pending = int(status["SigPnd"], 16) | int(status["ShdPnd"], 16)
+    return fields[0] in "ZX" or int(fields[6]) & PF_EXITING != 0 or \
+        pending >> (signal.SIGKILL - 1) & 1 == 1
+
+
+def check_bomb_is_over(sb, name):
+    """100 ms after the cell, nothing is left of it; a machine that is too busy
+    to end what has been killed gets more time for that alone."""
+    def over():
+        return len(sb.descendants()) <= OWN_PROCESSES
+
+    try:
+        wait_until(over, 0.1, "over", step=0.005)
+    except AssertionError:
+        left = [p for p in sb.descendants() if not is_ending(p)]
+        assert len(left) <= OWN_PROCESSES, (name, left)
+    wait_until(over, 20, "the processes of the bomb '%s' end" % name)
+
+
+@attack(39)
+@tap.timeout(120)
 def test_fork_bomb():
     """The time limit ends it, and nothing is left. With pandas loaded, the
     memory that all of them share counts once."""
     for name, code in BOMBS.items():
-        with Sandbox() as sb:
+        with open_session() as sb:
             sb.cell("import pandas\nx = 1")
             cell = sb.cell(code, timeout_ms=500)
             assert cell.outcome in ("timeout", "killed"), (name, cell)
-            wait_until(lambda: len(sb.descendants()) <= OWN_PROCESSES, 10,
-                       "the processes of the bomb '%s' end" % name)
+            check_bomb_is_over(sb, name)
+            must_work(sb, not cell.lost)
+
+
+@attack(39)
+@tap.timeout(120)
+def test_fork_bomb_and_ctrl_c():
+    for name, code in BOMBS.items():
+        with open_session() as sb:
+            sb.cell("x = 1")
+            sb.start_cell(code)
+            sb.wait("bytes")
+            wait_until(lambda: len(sb.descendants()) > 60, 20, "it grows")
+            sb.interrupt()
+            cell = sb.finish_cell()
+            assert cell.outcome in ("interrupted", "killed"), (name, cell)
+            check_bomb_is_over(sb, name)
             must_work(sb, not cell.lost)
 
 
@@ -116,14 +200,14 @@ def sleepers(sb):
 
 
 def test_stopped_cell_leaves_what_earlier_ones_started():
-    with Sandbox() as sb:
+    with open_session() as sb:
         start = ("import subprocess\nsubprocess.Popen(['sleep', '600'],"
                  " start_new_session=True)\n")
         sb.cell(start)
         kept = wait_until(lambda: sleepers(sb), 10, "it runs")
         assert len(kept) == 1, kept
         # Starts of processes are known to a hundredth of a second.
-        assert is_silent(sb, 0.05)
+        sb.cell("import time\ntime.sleep(0.05)")
         cell = sb.cell(start + "while True: pass", timeout_ms=200)
         assert cell.outcome == "timeout", cell
         wait_until(lambda: sleepers(sb) == kept, 10,
@@ -131,10 +215,10 @@ def test_stopped_cell_leaves_what_earlier_ones_started():
 
 
 def test_shared_memory_of_forks_counts_once():
-    with Sandbox("memory=%d" % (600 * MIB)) as sb:
+    with open_session("memory=%d" % (1024 * MIB)) as sb:
         cell = sb.cell("""
 import os, signal, time
-held = bytearray(200 << 20)
+held = bytearray(300 << 20)
 held[::4096] = bytes([1]) * (len(held) // 4096)
 pids = [os.fork() for _ in range(1)]
 for _ in range(7):
@@ -149,41 +233,14 @@ for pid in pids:
         assert cell.outcome == "ok", cell
 
 
-def test_processes_of_cells_end_with_the_sandbox():
-    """Sessions of their own, ignored signals, a double fork."""
-    sb = Sandbox()
-    try:
-        found = sb.attack("""
-import subprocess
-code = ("import signal, os\\n"
-        "for s in (1, 2, 15): signal.signal(s, signal.SIG_IGN)\\n"
-        "os.setsid()\\nif os.fork(): os._exit(0)\\nsignal.pause()")
-for i in range(3):
-    subprocess.Popen([sys.executable, "-c", code]).wait()
-report("n", len([p for p in os.listdir("/proc") if p.isdigit()]))
-""")
-        assert found["n"] >= 5, found
-        below = sb.descendants()
-        assert len(below) >= 6, below
-        sb.process.kill()
-        sb.process.wait()
-
-        def gone():
-            table = process_table()
-            return not [p for p in below
-                        if table.get(p, (0, "X", 0))[1] not in "ZX"]
-        wait_until(gone, 10, "all processes of the sandbox end")
-    finally:
-        sb.close()
-
-
 # ---- memory ----------------------------------------------------------------
 
+@attack(40)
 @tap.timeout(60)
 def test_memory_hog():
     """MemoryError with the variables kept, or the end of the interpreter by
     the limit, which is then said."""
-    with Sandbox("memory=%d" % (600 * MIB)) as sb:
+    with open_session("memory=%d" % (1024 * MIB)) as sb:
         sb.cell("x = 1")
         cell = sb.cell("import numpy as np\nheld = []\nwhile True:\n"
                        "    held.append(np.ones(1 << 22))\n")
@@ -191,6 +248,9 @@ def test_memory_hog():
             assert cell.outcome == "error", cell
             assert cell.error in ("MemoryError", "_ArrayMemoryError",
                                   "ArrayMemoryError"), cell
+            # What it got was not more than the limit: 32 MiB each.
+            n = int(sb.cell("print(len(held))").stdout)
+            assert 8 <= n <= 32, n
             sb.cell("held = None")
             must_work(sb, True)
         else:
@@ -198,26 +258,135 @@ def test_memory_hog():
             must_work(sb, False)
 
 
+@attack(41)
 @tap.timeout(60)
 def test_memory_of_many_processes():
     """Each below its own limit, all together above: the watchdog."""
-    with Sandbox("memory=%d" % (500 * MIB)) as sb:
+    with open_session("memory=%d" % (1024 * MIB)) as sb:
         cell = sb.cell("""
 import os, signal
 for i in range(8):
     if os.fork() == 0:
-        held = bytearray(os.urandom(1 << 20) * 200)
+        held = bytearray(os.urandom(1 << 20) * 300)
         signal.pause()
 signal.pause()
 """, timeout_ms=20000)
         assert cell.outcome == "memory", cell
-        assert cell.lost and "memory" in cell.reason, cell
+        assert cell.lost and "at the memory limit" in cell.reason, cell
         must_work(sb)
         wait_until(lambda: len(sb.descendants()) <= 8, 5, "they end")
 
 
+CROWD = """
+import os, signal
+mine = 0
+pids = []
+for i in range(16):
+    pid = os.fork()
+    if pid == 0:
+        held = bytearray(3 << 30)
+        for at in range(0, len(held), 4096):
+            held[at] = 1
+        signal.pause()
+    pids.append(pid)
+print([os.waitpid(pid, 0)[1] for pid in pids])
+"""
+
+
+def counters(*names):
+    with open("/proc/vmstat") as f:
+        values = dict(line.split() for line in f)
+    return [int(values.get(name, 0)) for name in names]
+
+
+@attack(41)
+@tap.timeout(180)
+def test_16_processes_of_3_gib():
+    """At the limit as it is without a configuration: 4 GiB, or half of what
+    the machine has. The machine neither swaps nor looks for a victim."""
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    limit = min(4 << 30, total // 2)
+    before = counters("pswpout", "oom_kill")
+    most = 0
+    with open_session() as sb:
+        sb.cell("x = 1")
+        sb.start_cell(CROWD)
+        done = threading.Event()
+        over = []
+
+        def watch():
+            # If nobody ends it, this does, before the machine has to.
+            nonlocal most
+            while not done.wait(0.05):
+                pids = sb.descendants()
+                most = max(most, resident_of(pids))
+                if most > limit + (limit >> 1) and most > limit + (2 << 30):
+                    over.append(most)
+                    for pid in reversed(pids):
+                        try:
+                            os.kill(pid, signal.SIGKILL)
+                        except OSError:
+                            pass
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        try:
+            cell = sb.finish_cell(120)
+        finally:
+            done.set()
+            watcher.join()
+        assert not over, "%d MiB, and nobody ended it" % (over[0] >> 20)
+        if cell.end == "done":
+            # Where the kernel bounds the sum: it has ended some of them.
+            assert cell.outcome == "ok" and ", 9" in cell.stdout, cell
+            must_work(sb, True)
+        else:
+            assert cell.outcome == "memory" and cell.lost, cell
+            must_work(sb, False)
+        wait_until(lambda: len(sb.descendants()) <= OWN_PROCESSES, 20,
+                   "they end")
+    tap.diag("at most %d MiB at a limit of %d MiB" % (most >> 20, limit >> 20))
+    assert counters("pswpout", "oom_kill") == before, before
+
+
+SLEEPERS = """
+import os, signal, time
+for i in range(8):
+    if os.fork() == 0:
+        while not os.path.exists("/workspace/now"):
+            time.sleep(0.05)
+        %s
+        signal.pause()
+"""
+
+
+def let_go(sb):
+    open(os.path.join(sb.workspace(), "now"), "w").close()
+
+
+@attack(41)
+@tap.timeout(60)
+def test_memory_of_what_was_left_running():
+    """They wait until the cell is over. The interpreter is not what fills
+    the memory, so it is kept."""
+    with open_session("memory=%d" % (1024 * MIB)) as sb:
+        sb.cell("x = 1")
+        cell = sb.cell(SLEEPERS % "held = bytearray(b'1' * (300 << 20))")
+        assert cell.outcome == "ok", cell
+        assert len(sb.descendants()) == OWN_PROCESSES + 8, sb.descendants()
+        let_go(sb)
+        wait_until(lambda: len(sb.descendants()) <= OWN_PROCESSES, 30,
+                   "what fills the memory is ended")
+        cell = sb.cell("print(x)")
+        assert cell.stdout == "1\n", cell
+        assert ["left running" in n["text"] and "memory" in n["text"]
+                for n in cell.notes] == [True], cell
+        # It is said once.
+        assert not sb.cell("print(x)").notes
+
+
+@attack(42)
 def test_shared_memory_counts():
-    with Sandbox("memory=%d" % (600 * MIB)) as sb:
+    with open_session("memory=%d" % (1024 * MIB)) as sb:
         found = sb.attack("""
 import mmap
 held = []
@@ -231,13 +400,47 @@ except (OSError, MemoryError) as exc:
 report("n", len(held))
 held = None
 """)
-        assert found["end"] == "stopped" and found["n"] < 10, found
+        assert found["end"] == "stopped" and found["n"] < 17, found
+
+
+@attack(42)
+@tap.timeout(60)
+def test_memory_in_files_of_no_directory():
+    """What no limit of a process counts cannot be had; /dev/shm is small."""
+    with open_session() as sb:
+        found = sb.attack("""
+for name in ("memfd_create", "memfd_secret", "shmget", "msgget", "semget",
+             "mq_open"):
+    report(name, call(nr(name), 0, 4096, 0o1600, 0, 0))
+report("python", outcome(os.memfd_create, "x"))
+""")
+        assert set(found.values()) == {"ENOSYS"}, found
+
+
+@attack(42)
+@tap.timeout(60)
+def test_shared_memory_of_many_processes():
+    """Each has its own, below the limit of one process."""
+    with open_session("memory=%d" % (1024 * MIB)) as sb:
+        cell = sb.cell("""
+import mmap, os, signal
+for i in range(8):
+    if os.fork() == 0:
+        held = mmap.mmap(-1, 300 << 20)
+        for at in range(0, len(held), 4096):
+            held[at] = 1
+        signal.pause()
+signal.pause()
+""", timeout_ms=30000)
+        assert cell.outcome == "memory" and cell.lost, cell
+        must_work(sb, False)
 
 
 # ---- files -----------------------------------------------------------------
 
+@attack(17)
 def test_sparse_file_of_1_tib_is_refused():
-    with Sandbox() as sb:
+    with open_session() as sb:
         found = sb.attack("""
 fd = os.open("/workspace/big", os.O_CREAT | os.O_RDWR, 0o600)
 report("ftruncate", outcome(os.ftruncate, fd, 1 << 40))
@@ -259,7 +462,7 @@ report("raise", outcome(resource.setrlimit, resource.RLIMIT_FSIZE,
 
 def test_closed_workspace_is_opened_again():
     """A cell that takes all rights away does not end the session."""
-    with Sandbox() as sb:
+    with open_session() as sb:
         cell = sb.cell("import os\nopen('/workspace/kept', 'w').close()\n"
                        "os.chmod('/workspace', 0)\nos._exit(1)")
         assert cell.outcome == "died" and cell.end == "restarted", cell
@@ -271,28 +474,36 @@ def test_closed_workspace_is_opened_again():
         must_work(sb)
 
 
+@attack(45)
 def test_descriptors_stop_at_the_limit():
-    with Sandbox() as sb:
-        found = sb.attack("""
+    with open_session() as sb:
+        for held in ("del held", "kept = held"):
+            found = sb.attack("""
 held = []
 try:
     while len(held) < 5000:
-        held.append(os.open("/dev/null", os.O_RDONLY))
+        held.append(open("/dev/null"))
     report("end", "no limit")
 except OSError as exc:
     report("end", code_of(exc.errno))
-n = len(held)
-for fd in held:
-    os.close(fd)
-report("n", n)
-""")
-        assert found["end"] == "EMFILE" and found["n"] <= 1024, found
-        must_work(sb)
+report("n", len(held))
+import resource
+report("raise", outcome(resource.setrlimit, resource.RLIMIT_NOFILE,
+                        (5000, 5000)))
+""" + held)
+            assert found["end"] == "EMFILE", found
+            assert 900 <= found["n"] <= 1024, found
+            assert found["raise"] in ("ValueError", "EPERM"), found
+            # Also while they are still open.
+            must_work(sb)
+            cell = sb.cell("display('shown')\n6 * 7")
+            assert [o["text"] for o in cell.outputs][-1] == "42", cell
 
 
+@attack(44)
 @tap.timeout(60)
 def test_workspace_limit():
-    with Sandbox("workspace=%d" % (16 * MIB)) as sb:
+    with open_session("workspace=%d" % (16 * MIB)) as sb:
         cell = sb.cell("x = 1\nfor i in range(12):\n"
                        "    open('/workspace/f%d' % i, 'wb')"
                        ".write(bytes(range(256)) * 8192)\n")
@@ -303,42 +514,152 @@ def test_workspace_limit():
         must_work(sb, True)
 
 
+FILL = """
+import os, time
+x = 1
+n = 0
+%s
+while n < 512:
+    with open(os.path.join(place, "f%%d" %% n), "wb") as f:
+        f.write(b"x" * (4 << 20))
+    n += 1
+print("never stopped")
+"""
+
+# Where the files are, and what is there before them.
+HIDDEN = {
+    "plain": "place = '/workspace'",
+    "behind many": "place = '/workspace/z'\nos.mkdir(place)\n"
+                   "for i in range(10001):\n"
+                   "    open('/workspace/e%d' % i, 'w').close()",
+    "deep": "os.chdir('/workspace')\nfor i in range(70):\n"
+            "    os.mkdir('d')\n    os.chdir('d')\nplace = '.'",
+    "closed": "place = '/workspace/c'\nos.mkdir(place)\n"
+              "os.mkdir(place + '/p')\nplace += '/p'\nos.chdir(place)\n"
+              "place = '.'\nos.chmod('/workspace/c', 0o311)",
+}
+
+
+@attack(44)
+@tap.timeout(180)
+def test_many_files_of_a_cell_that_runs():
+    """Each small, without an end; and hidden from who counts them."""
+    for name, where in HIDDEN.items():
+        with open_session("workspace=%d" % (128 * MIB)) as sb:
+            cell = sb.cell(FILL % where, timeout_ms=60000, timeout=90)
+            assert cell.outcome == "disk_limit", (name, cell)
+            assert "never stopped" not in cell.stdout, (name, cell)
+            assert not cell.lost and "workspace" in cell.reason, (name, cell)
+            # The files are there still, so that it says so again.
+            assert sb.cell("print(x)").stdout == "1\n"
+
+
+@attack(44)
+@tap.timeout(60)
+def test_files_of_what_was_left_running():
+    with open_session("workspace=%d" % (128 * MIB)) as sb:
+        cell = sb.cell("x = 1\n" + SLEEPERS % (
+            "exec(%r)" % (FILL % "place = '/workspace/%d' % i\n"
+                                 "os.mkdir(place)").replace("512", "128")))
+        assert cell.outcome == "ok", cell
+        let_go(sb)
+        wait_until(lambda: len(sb.descendants()) <= OWN_PROCESSES, 30,
+                   "what fills the disk is ended")
+        cell = sb.cell("print(x)")
+        assert cell.stdout == "1\n", cell
+        assert any("left running" in n["text"] and "disk" in n["text"]
+                   for n in cell.notes), cell
+
+
+def on_small_disk(mib, code, **more):
+    """Runs a cell with its workspace on a disk of that size."""
+    place = tempfile.mkdtemp(prefix="disk-")
+    try:
+        with open_session("parent=" + place, prefix=[
+                sys.executable, os.path.join(HELPERS, "in_userns.py"),
+                "--tmpfs", str(mib), place]) as sb:
+            event = sb.opened()
+            assert event["end"] == "done", event
+            sb.cell("x = 1")
+            cell = sb.cell(code, **more)
+            must_work(sb, True)
+            return cell
+    finally:
+        os.rmdir(place)
+
+
+LEAVE = """
+import os, time
+def left():
+    st = os.statvfs("/workspace")
+    return st.f_bavail * st.f_frsize >> 20
+n = 0
+while left() > %d:
+    with open("/workspace/f%%d" %% n, "wb") as f:
+        f.write(b"x" * (4 << 20))
+    n += 1
+print("filled", flush=True)
+time.sleep(%g)
+print("after")
+"""
+
+
+@attack(44)
+@tap.timeout(120)
+def test_the_disk_keeps_its_reserve():
+    """5 % of a disk of 400 MiB are 20 MiB. What a cell does in the 200 ms
+    between two looks is not the question here: it waits."""
+    cell = on_small_disk(400, LEAVE % (12, 600), timeout=90)
+    assert cell.outcome == "disk_limit" and not cell.lost, cell
+    assert cell.stdout == "filled\n", cell
+    # The control: what leaves as much is not stopped.
+    cell = on_small_disk(400, LEAVE % (30, 1), timeout=90)
+    assert cell.outcome == "ok" and "after" in cell.stdout, cell
+
+
 # ---- output ----------------------------------------------------------------
 
 FLOODS = {
     "print": "while True:\n    print('y' * 1000)\n",
     "one line": "import sys\nwhile True:\n    sys.stdout.write('z' * 65536)\n",
+    "1 GiB without a line feed":
+        "import os\ndata = memoryview(b'g' * (1 << 30))\nwhile data:\n"
+        "    data = data[os.write(1, data):]\n",
     "child": "import os\nos.system('yes')\n",
+    "child of NULs alone": "import os\nos.system('cat /dev/zero')\n",
     "stderr": "import os\nwhile True:\n    os.write(2, b'e' * 65536)\n",
+    "half marks": "import os\nwhile True:\n    os.write(1, "
+                  "(b'\\0\\x1e0123456789abcdef:1' + b'm' * 9999) * 10)\n",
 }
 
 
-@tap.timeout(60)
+@attack(46)
+@tap.timeout(120)
 def test_output_flood_is_cut_at_4_mib():
     """The client's memory stays flat, and the cell ends at once."""
-    with Sandbox() as sb:
+    with open_session() as sb:
         sb.cell("x = 1")
-        base = resident(sb.process.pid)
+        # How fast this machine is at the moment.
+        control = sb.cell("print('y' * 4000000)")
+        assert control.outcome == "ok" and control.dropped == 0, control
         for name, code in FLOODS.items():
-            cell = sb.cell(code)
-            kept = len(cell.text)
+            cell = sb.cell(code, timeout=60)
             assert cell.outcome == "output_limit", (name, cell.outcome)
+            kept = len(cell.text.encode())
             assert kept <= 4 * MIB, (name, kept)
             assert kept > 4 * MIB - 200000, (name, kept)
             assert cell.dropped > 0, name
-            assert cell.ms < 4000 * tap.FACTOR, (name, cell.ms)
+            assert cell.ms < 1000 * tap.FACTOR + 50 * control.ms, (
+                name, cell.ms, control.ms)
             must_work(sb, True)
-        grown = resident(sb.process.pid) - base
-        # The driver holds lines of its own of the same size as the chunks; a
-        # sanitizer keeps what is freed, so that its use is seen.
-        if not os.environ.get("SANDPIPER_SANITIZERS", "").strip():
-            assert grown < 32 * MIB, grown
+            sb.events.clear()
+        check_client(sb)
 
 
 @tap.timeout(60)
 def test_nothing_is_lost_where_the_client_is_slow():
     """It gets hardly any time while a cell that has ended is still read."""
-    with Sandbox() as sb:
+    with open_session() as sb:
         sb.cell("import sys")
         sb.start_cell("sys.stdout.write('x' * 3000000)")
         over = threading.Event()
@@ -359,194 +680,5 @@ def test_nothing_is_lost_where_the_client_is_slow():
         assert len(cell.stdout) == 3000000, len(cell.stdout)
 
 
-def test_many_and_huge_results():
-    with Sandbox() as sb:
-        sb.cell("x = 1")
-        cell = sb.cell("'r' * (200 << 20)", timeout=40)
-        assert cell.outcome == "ok", cell.outcome
-        assert len(cell.outputs) == 1
-        assert len(cell.outputs[0]["text"]) <= 70000
-        cell = sb.cell("for i in range(10 ** 6):\n    display(i)\n",
-                       timeout=40)
-        assert len(cell.outputs) <= 1000, len(cell.outputs)
-        assert cell.outcome in ("output_limit", "ok"), cell.outcome
-        cell = sb.cell("raise ValueError('v' * (50 << 20))", timeout=40)
-        assert cell.outcome == "error" and cell.error == "ValueError"
-        assert len(cell.value) <= 4200, len(cell.value)
-        assert len(cell.traceback) <= 17000, len(cell.traceback)
-        must_work(sb)
-
-
-@tap.timeout(60)
-def test_huge_figure():
-    with Sandbox() as sb:
-        cell = sb.cell("import matplotlib.pyplot as plt\n"
-                       "plt.figure(figsize=(400, 400), dpi=100)\n"
-                       "plt.plot([1, 2])\nplt.show()", timeout=40)
-        assert not any(o["png"] for o in cell.outputs), cell
-        assert cell.notes or cell.outcome != "ok" or any(
-            o["what"] or o["text"] for o in cell.outputs), cell
-        cell = sb.cell("plt.plot([1, 2])\nplt.show()", timeout=40)
-        assert [o["png"] > 0 for o in cell.outputs] == [True], cell
-
-
-# ---- time ------------------------------------------------------------------
-
-STUBBORN = {
-    "loop": "while True:\n    pass\n",
-    "sleep": "import time\ntime.sleep(1000)\n",
-    "system": "import os\nos.system('sleep 1000')\n",
-    "regex": "import re\nre.match('(a+)+$', 'a' * 40 + 'b')\n",
-    "thread": "import threading\nthreading.Event().wait()\n",
-}
-
-
-@tap.timeout(60)
-def test_time_limit_keeps_variables():
-    with Sandbox() as sb:
-        sb.cell("x = 1")
-        for name, code in STUBBORN.items():
-            cell = sb.cell(code, timeout_ms=300)
-            assert cell.end == "done", (name, cell)
-            assert cell.outcome == "timeout", (name, cell)
-            assert not cell.lost and cell.reason, (name, cell)
-            assert cell.ms >= 300, (name, cell)
-            must_work(sb, True)
-
-
-def test_interrupt_keeps_variables():
-    with Sandbox() as sb:
-        sb.cell("x = 1")
-        sb.start_cell("print('go', flush=True)\nwhile True:\n    pass\n")
-        sb.wait("bytes")
-        sb.interrupt()
-        cell = sb.finish_cell()
-        assert cell.outcome == "interrupted", cell
-        must_work(sb, True)
-
-
-# The kernel is kept as busy as an import does it, without a cell, until there
-# is a file /workspace/go.
-BUSY = """
-import os, sandpiper_kernel
-kept = 1
-def step():
-    open('/workspace/busy', 'w').close()
-    while not os.path.exists('/workspace/go'):
-        pass
-sandpiper_kernel.S.steps.insert(0, (step, 0))
-"""
-
-
-def keep_busy(sb):
-    sb.cell(BUSY)
-    wait_until(lambda: os.path.exists(os.path.join(sb.workspace(), "busy")),
-               10, "the kernel is busy")
-
-
-def let_go(sb):
-    open(os.path.join(sb.workspace(), "go"), "w").close()
-
-
-def is_silent(sb, seconds):
-    try:
-        event = sb.next_event(seconds)
-    except AssertionError:
-        return True
-    raise AssertionError(event)
-
-
-def test_interrupt_while_the_kernel_imports():
-    """At once, the interpreter is left alone, and the cell never runs."""
-    with Sandbox() as sb:
-        keep_busy(sb)
-        for _ in range(5):
-            sb.start_cell("kept += 1\nprint('ran')")
-            assert is_silent(sb, 0.1)
-            begun = time.monotonic()
-            sb.interrupt()
-            cell = sb.finish_cell()
-            took = time.monotonic() - begun
-            assert took < 0.5 * tap.FACTOR, took
-            assert cell.end == "done" and not cell.lost, cell
-            assert cell.outcome == "interrupted", cell
-            assert "before it began" in cell.reason, cell
-        sb.start_cell("print(kept)")
-        let_go(sb)
-        cell = sb.finish_cell()
-        assert cell.outcome == "ok" and cell.stdout == "1\n", cell
-
-
-def test_many_interrupts_while_the_kernel_imports():
-    """What the kernel asks about each of them later is no flood."""
-    with Sandbox() as sb:
-        keep_busy(sb)
-        n_asked = 0
-        while n_asked < 120:
-            sb.start_cell("kept += 1")
-            sb.interrupt()
-            cell = sb.finish_cell()
-            # Else it was still waiting for its turn, here and not there.
-            if cell.end == "done":
-                n_asked += 1
-                assert cell.outcome == "interrupted", cell
-            else:
-                assert cell.code == "cancelled", cell
-        sb.start_cell("print(kept)")
-        let_go(sb)
-        cell = sb.finish_cell()
-        assert cell.outcome == "ok" and cell.stdout == "1\n", cell
-        must_work(sb)
-
-
-def test_time_limit_while_the_kernel_imports():
-    """The time of the import is not the cell's."""
-    with Sandbox() as sb:
-        keep_busy(sb)
-        sb.start_cell("kept += 1\nprint(kept)", timeout_ms=100)
-        assert is_silent(sb, 0.4)
-        let_go(sb)
-        cell = sb.finish_cell()
-        assert cell.outcome == "ok" and cell.stdout == "2\n", cell
-
-
-@tap.timeout(60)
-def test_kernel_that_takes_no_cell_is_ended():
-    with Sandbox() as sb:
-        keep_busy(sb)
-        cell = sb.cell("print('ran')", timeout_ms=100)
-        assert cell.outcome == "killed" and cell.lost, cell
-        assert "did not take the cell" in cell.reason, cell
-        must_work(sb, False)
-
-
-@tap.timeout(60)
-def test_cell_that_will_not_stop_is_ended():
-    """SIGINT ignored; BaseException swallowed."""
-    with Sandbox() as sb:
-        for code in ("import signal\nsignal.signal(2, signal.SIG_IGN)\n"
-                     "while True:\n    pass\n",
-                     "while True:\n    try:\n        while True:\n"
-                     "            pass\n    except BaseException:\n"
-                     "        pass\n"):
-            sb.cell("x = 1")
-            cell = sb.cell(code, timeout_ms=200)
-            assert cell.end == "restarted", cell
-            assert cell.outcome == "killed" and cell.lost, cell
-            assert "ended" in cell.reason, cell
-            must_work(sb, False)
-
-
-@tap.timeout(60)
-def test_three_deaths_are_enough():
-    with Sandbox() as sb:
-        for i in range(3):
-            cell = sb.cell("import os\nos._exit(7)")
-            assert cell.outcome == "died", cell
-            assert "exit status 7" in cell.reason, cell
-        assert cell.end == "lost", cell
-        assert re.search("three times|not started again", cell.message), cell
-
-
 if __name__ == "__main__":
-    tap.main(globals())
+    main(globals())

@@ -167,6 +167,36 @@ test_parse_depth(void **state)
     }
 }
 
+static char *
+many_values(size_t n)
+{
+    struct sbuf sb;
+
+    sbuf_init(&sb, 1 << 20);
+    sbuf_add_str(&sb, "[0");
+    for (size_t i = 2; i < n; i++)
+        sbuf_add_str(&sb, ",0");
+    sbuf_add_char(&sb, ']');
+    return sbuf_take(&sb);
+}
+
+/* A tree takes many times the room of its text. */
+static void
+test_parse_many_values(void **state)
+{
+    AUTO_FREE char *most = many_values(JSON_MAX_VALUES);
+    AUTO_FREE char *more = many_values(JSON_MAX_VALUES + 1);
+    AUTO_JSON struct cJSON *json = NULL;
+    struct error err = {0};
+
+    (void)state;
+    json = json_parse(most, strlen(most), 0, &err);
+    assert_non_null(json);
+    assert_null(json_parse(more, strlen(more), 0, &err));
+    assert_int_equal(err.code, ERR_PROTOCOL);
+    assert_non_null(strstr(err.msg, "too many values"));
+}
+
 static void
 test_parse_depth_counts_open_ones(void **state)
 {
@@ -341,6 +371,7 @@ main(void)
         cmocka_unit_test(test_parse_nul_byte),
         cmocka_unit_test(test_parse_depth),
         cmocka_unit_test(test_parse_depth_counts_open_ones),
+        cmocka_unit_test(test_parse_many_values),
         cmocka_unit_test(test_parse_number_length),
         cmocka_unit_test(test_has_nul_escape_backslashes),
         cmocka_unit_test(test_readers_types_and_defaults),

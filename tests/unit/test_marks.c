@@ -161,6 +161,42 @@ test_marks_text_is_not_held_back(void **state)
     assert_int_equal(token.kind, MARKS_NONE);
 }
 
+/* Each piece is a call: /dev/zero, or a mark's beginning for ever, must not
+   become one for every few bytes. */
+static void
+test_marks_text_comes_in_large_pieces(void **state)
+{
+    static const struct {
+        const char *name;
+        const char *bytes;
+        size_t len;
+    } floods[] = {
+        {"NULs", BYTES("\0")},
+        {"halves", BYTES("\0\x1e")},
+        {"nearly", BYTES("\0\x1e" NONCE ":1\x1ex")},
+        {"others", BYTES("\0\x1e"
+                         "0123456789abcdee:1\x1e\0")},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < LEN(floods); i++) {
+        struct marks m;
+        struct marks_token token;
+        struct sbuf data;
+        size_t n_pieces = 0;
+
+        sbuf_init(&data, 1 << 20);
+        while (data.len < 65536)
+            sbuf_add(&data, floods[i].bytes, floods[i].len);
+        marks_init(&m, NONCE);
+        for (size_t at = 0; at < data.len; n_pieces++)
+            at += marks_next(&m, data.data + at, data.len - at, &token);
+        if (n_pieces > 3)
+            fail_msg("%s: %zu pieces", floods[i].name, n_pieces);
+        sbuf_fini(&data);
+    }
+}
+
 int
 main(void)
 {
@@ -168,6 +204,7 @@ main(void)
         cmocka_unit_test(test_marks_next_in_any_pieces),
         cmocka_unit_test(test_marks_next_stops_at_mark),
         cmocka_unit_test(test_marks_text_is_not_held_back),
+        cmocka_unit_test(test_marks_text_comes_in_large_pieces),
     };
 
     return cmocka_run_group_tests_name("marks", tests, NULL, NULL);

@@ -214,17 +214,44 @@ test_workspace_usage_counts_blocks(void **state)
 {
     struct place *p = *state;
     AUTO_CLOSE int fd = openat(p->fd, "sparse", O_WRONLY | O_CREAT, 0600);
-    uint64_t before = workspace_usage(p->fd, 10000);
+    bool whole = false;
+    uint64_t before = workspace_usage(p->fd, 10000, &whole);
     char block[65536] = {1};
     struct error err = {0};
 
+    assert_true(whole);
     assert_int_equal(ftruncate(fd, (off_t)1 << 40), 0);
-    assert_true(workspace_usage(p->fd, 10000) - before < 65536);
+    assert_true(workspace_usage(p->fd, 10000, &whole) - before < 65536);
     assert_int_equal(io_write_all(fd, block, sizeof(block), &err), 0);
     assert_int_equal(fsync(fd), 0);
-    assert_true(workspace_usage(p->fd, 10000) - before >= 65536);
+    assert_true(workspace_usage(p->fd, 10000, &whole) - before >= 65536);
     /* Fewer entries are looked at; which, the file system decides. */
-    assert_true(workspace_usage(p->fd, 1) <= workspace_usage(p->fd, 10000));
+    assert_true(workspace_usage(p->fd, 1, &whole) <=
+                workspace_usage(p->fd, 10000, &whole));
+    assert_true(whole);
+    workspace_usage(p->fd, 1, &whole);
+    assert_false(whole);
+}
+
+/* What cannot be looked at is not taken for nothing. */
+static void
+test_workspace_usage_says_what_it_did_not_see(void **state)
+{
+    struct place *p = *state;
+    bool whole = true;
+    AUTO_CLOSE int at = dup(p->fd);
+
+    for (int depth = 0; depth < 66; depth++) {
+        int next;
+
+        assert_int_equal(mkdirat(at, "d", 0700), 0);
+        next = openat(at, "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        assert_true(next >= 0);
+        close(at);
+        at = next;
+    }
+    workspace_usage(p->fd, 10000, &whole);
+    assert_false(whole);
 }
 
 static void
@@ -256,6 +283,8 @@ main(void)
         cmocka_unit_test_setup_teardown(test_workspace_list_is_bounded, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_workspace_open, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            test_workspace_usage_says_what_it_did_not_see, setup, teardown),
         cmocka_unit_test_setup_teardown(test_workspace_usage_counts_blocks,
                                         setup, teardown),
         cmocka_unit_test(test_workspace_name_ok),
