@@ -10,8 +10,8 @@ cell shares this process. The care taken below is for honest accidents (a
 repr that raises, a closed descriptor, an interrupt at the wrong moment).
 
 Only the standard library; heavier modules are imported on first use, since
-the time to "ready" is what a person waits for. For the same reason there is
-a second half (local_kernel_tools.py) that is compiled after "ready".
+the time to "ready" is what a person waits for. For the same reason there are
+other parts (local_kernel_*.py) that are compiled after "ready"; see part().
 """
 import _ast
 import _queue
@@ -19,7 +19,6 @@ import _thread
 import builtins
 import json
 import os
-import re
 import resource
 import signal
 import sys
@@ -38,17 +37,18 @@ MIB = 1 << 20
 MAX_PIXELS = 8000000
 MAX_EVENT_BYTES = 30 * MIB
 IDLE_SECONDS = 0.3
+PRELOAD_BYTES = 512 * MIB
 TABLE = "application/x-table.v1+json"
 COROUTINE = 0x80
 COMPILE_FLAGS = getattr(_ast, "PyCF_ALLOW_TOP_LEVEL_AWAIT", 0x2000)
 LIMITS = {"text": 65536, "rows": 20, "cols": 50, "cell": 256,
           "png": 8 * MIB, "figures": 20, "events": 1000}
 LIBRARIES = ("pandas", "numpy", "matplotlib", "scipy", "sklearn", "seaborn",
-             "statsmodels", "polars", "pyarrow", "openpyxl", "PIL")
+             "statsmodels", "polars", "pyarrow", "openpyxl", "PIL", "plotly",
+             "cloudpickle")
 HERE = (lambda: 0).__code__.co_filename
-TOOLS = HERE[:-3] + "_tools.py"
-# Frames of these are cut from tracebacks.
-FILES = (HERE, TOOLS)
+# In the order in which they are loaded while there is nothing else to do.
+PARTS = ("show", "errors", "display", "notebook", "vars")
 # Held back while a line is written; faults must stay deliverable.
 HELD = set(signal.valid_signals()) - {
     signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL,
@@ -74,7 +74,7 @@ class State:
         # armed: SIGINT may raise. pending: one came while it might not.
         self.armed = self.pending = self.interrupted = False
         self.signal_time = 0.0
-        self.in_cell = self.silent = False
+        self.in_cell = self.silent = self.mute = False
         self.wake = self.n_marked = 0
         self.limits = dict(LIMITS)
         self.figure = {}
@@ -84,12 +84,19 @@ class State:
         self.hidden = 0
         self.flooded = False
         self.steps = []
+        self.finish = []
         self.sources = {}
         self.kept = {}
+        self.saved = {}
+        self.drawn = set()
+        self.drawn_as_file = set()
         self.spare = {}
         self.streams = {}
-        self.fflush = self.loop = self.tools = None
+        self.fflush = self.loop = None
+        self.parts = {}
         self.libraries = {}
+        self.paths = ()
+        self.workspace = ""
         self.namespace = {}
 
 
@@ -209,7 +216,7 @@ def emit(event, mark=True):
 
 def admit(n_bytes=0):
     """Whether this cell may still send an event; says so once if not."""
-    if not S.in_cell:
+    if not S.in_cell or S.mute:
         return False
     S.events += 1
     if S.events <= max(S.limits["events"] - 8, 1) \
@@ -236,7 +243,7 @@ def send(name, bundle, meta=None, source=None):
         event["meta"] = meta
     event["data"] = bundle
     if TABLE in bundle:
-        load_tools().keep(S.n, S.index, source)
+        part("show").keep(S.n, S.index, source)
     S.index += 1
     emit(event)
 
@@ -288,23 +295,25 @@ def plain(obj):
 
 # Display -------------------------------------------------------------------
 
-def load_tools():
-    """The second half, as a module. A build may put its source into a string
-    SECOND_HALF before the first line of this half; else it is a file beside
-    this one."""
-    if S.tools is None:
-        source = globals().get("SECOND_HALF")
+def part(name):
+    """Another part of the kernel, as a module. A build may put its source into
+    a string PART_NAME before the first line of this one; else it is a file
+    beside this one."""
+    module = S.parts.get(name)
+    if module is None:
+        path = "%s_%s.py" % (HERE[:-3], name)
+        source = globals().get("PART_" + name.upper())
         if source is None:
-            with open(TOOLS, encoding="utf-8") as file:
+            with open(path, encoding="utf-8") as file:
                 source = file.read()
-        tools = type(sys)("sandpiper_tools")
-        tools.__builtins__ = __builtins__
-        exec(compile(source, TOOLS, "exec", 0, True), tools.__dict__)
-        S.tools = tools
-    return S.tools
+        module = type(sys)("sandpiper_" + name)
+        module.__builtins__ = __builtins__
+        exec(compile(source, path, "exec", 0, True), module.__dict__)
+        S.parts[name] = module
+    return module
 
 
-# What the first half can show by itself.
+# What can be shown without the part for it.
 SIMPLE = (int, float, complex, bool, str, bytes, list, tuple, dict, set)
 
 
@@ -313,32 +322,40 @@ def show(obj, name="display"):
     if type(obj) in SIMPLE:
         send(name, {"text/plain": cut(plain(obj), S.limits["text"])})
     else:
-        load_tools().show(obj, name)
+        part("show").show(obj, name)
 
 
 def save_table(cell, index, path):
     """Writes the whole table shown as output index of cell to path, as CSV."""
-    load_tools().save_table(cell, index, path)
+    part("show").save_table(cell, index, path)
 
 
-def display(*objects, **_options):
-    """Shows objects at once: tables as tables, charts as charts."""
-    for obj in objects:
-        show(obj)
+def display(*objects, **options):
+    """Shows objects at once: tables as tables, charts as charts. A path of a
+    file in the workspace offers the file."""
+    if not options and len(objects) == 1 and type(objects[0]) in SIMPLE \
+            and type(objects[0]) is not str:
+        return show(objects[0])
+    return part("display").display(*objects, **options)
 
 
 def show_figures(with_data=False):
     if "matplotlib.pyplot" in modules:
-        load_tools().show_figures(with_data)
+        part("show").show_figures(with_data)
 
 
 def is_drawing(value):
-    return "matplotlib.artist" in modules and load_tools().is_drawing(value)
+    return "matplotlib.artist" in modules and part("show").is_drawing(value)
 
 
 # Imports that are watched --------------------------------------------------
 
-WATCHED = ("matplotlib.pyplot", "pandas", "getpass", "IPython.display")
+# Module: the part whose AFTER_IMPORT has a function for it.
+WATCHED = {"matplotlib": "show", "matplotlib.pyplot": "show", "pandas": "show",
+           "plotly.basedatatypes": "show", "plotly.io": "show",
+           "getpass": "display", "pdb": "display", "IPython": "display",
+           "IPython.display": "display", "IPython.core.display": "display",
+           "asyncio": "notebook", "multiprocessing.context": "display"}
 
 
 class Watcher:
@@ -356,7 +373,7 @@ class Watcher:
         def exec_module(module):
             execute(module)
             try:
-                load_tools().AFTER_IMPORT[name](module)
+                part(WATCHED[name]).AFTER_IMPORT[name](module)
             except Exception:
                 pass
         spec.loader.exec_module = exec_module
@@ -364,10 +381,12 @@ class Watcher:
 
 
 class StandIn:
-    """IPython.display where IPython is not installed; asked last."""
+    """Modules of notebooks where they are not installed; asked last."""
 
     names = ("IPython", "IPython.display", "IPython.core",
-             "IPython.core.display")
+             "IPython.core.display", "IPython.core.display_functions",
+             "IPython.core.getipython", "IPython.core.interactiveshell",
+             "IPython.core.pylabtools", "nest_asyncio")
 
     @classmethod
     def find_spec(cls, name, _path=None, _target=None):
@@ -381,34 +400,23 @@ class StandIn:
 
     @staticmethod
     def exec_module(module):
-        module.get_ipython = lambda: None
-        if module.__name__.endswith("display"):
-            load_tools().fill_display(module)
+        part("display").fill_module(module)
 
 
-def refuse(name):
+def refuse(name, instead="Put the value in a variable instead."):
     def refused(*_args, **_options):
-        raise RuntimeError(
-            name + " isn't available here: nobody is at the keyboard. Put the"
-            " value in a variable instead.")
+        raise RuntimeError(name + " isn't available here: nobody is at the "
+                           "keyboard. " + instead)
     return refused
 
 
 def system(command):
-    """os.system: the C library's ignores SIGINT while it waits, so a loop of
-    calls would go on when the user stops it."""
-    pid = os.posix_spawn("/bin/sh", ["sh", "-c", os.fsencode(command)],
-                         os.environ)
-    try:
-        return os.waitpid(pid, 0)[1]
-    except KeyboardInterrupt:
-        # The group got the signal, but perhaps before this child was there.
-        try:
-            os.kill(pid, signal.SIGINT)
-            os.waitpid(pid, 0)
-        except OSError:
-            pass
-        raise
+    return part("notebook").system(command)
+
+
+def get_ipython():
+    """What notebooks have: an object that runs magics."""
+    return part("notebook").SHELL
 
 
 def end_cell(code=None):
@@ -428,10 +436,6 @@ def ends_in_semicolon(source, node):
     return any(";" in line.partition("#")[0] for line in lines)
 
 
-def took(start):
-    print("Wall time: %.3g s" % (time.perf_counter() - start))
-
-
 def parse(source, filename):
     return compile(source, filename, "exec",
                    _ast.PyCF_ONLY_AST | COMPILE_FLAGS, True)
@@ -443,8 +447,8 @@ def compile_cell(source, filename):
     try:
         tree = parse(source, filename)
     except SyntaxError:
-        changed = load_tools().rewrite(source)
-        S.namespace["__sandpiper__"] = load_tools().Helpers
+        changed = part("notebook").rewrite(source)
+        S.namespace["__sandpiper__"] = part("notebook").SHELL
         if changed == source:
             raise
         source = changed
@@ -460,44 +464,28 @@ def compile_cell(source, filename):
     return code, last
 
 
-def run_async(coroutine):
-    import asyncio
-    if S.loop is None or S.loop.is_closed():
-        S.loop = asyncio.new_event_loop()
-    asyncio.set_event_loop(S.loop)
-    task = S.loop.create_task(coroutine)
-    try:
-        return S.loop.run_until_complete(task)
-    except (KeyboardInterrupt, SystemExit):
-        # What the cell was waiting for must not go on in the next one. An
-        # interrupt inside asyncio may have lost the task: no endless wait.
-        loop, S.loop = S.loop, None
-        if not task.done():
-            task.cancel()
-            loop.run_until_complete(asyncio.wait([task], timeout=0.5))
-        S.loop = loop if task.done() else None
-        raise
-
-
 def run_code(code, last):
+    steps = [step for step in (code, last) if step is not None]
+    if any(step.co_flags & COROUTINE for step in steps):
+        return part("notebook").run_async(steps)
     value = None
-    for part in (code, last):
-        if part is not None:
-            value = eval(part, S.namespace)
-            if part.co_flags & COROUTINE:
-                value = run_async(value)
+    for step in steps:
+        value = eval(step, S.namespace)
     return value
 
 
 def run_cell(source, filename):
     """The part of a cell that an interrupt may end at any point."""
     code, last = compile_cell(source, filename)
-    S.timed = None
+    S.finish = []
     try:
         value = run_code(code, last)
     finally:
-        if S.timed is not None:
-            took(S.timed)
+        hidden = S.mute
+        for finish in S.finish:
+            finish()
+    if hidden:
+        return
     if last is not None and value is not None and not S.silent:
         S.namespace["_"] = value
         if not is_drawing(value):
@@ -538,7 +526,8 @@ def finish_cell(error):
     if isinstance(error, SystemExit):
         if isinstance(error.code, str):
             sys.stderr.write(error.code + "\n")
-        note("exit", "exit() ended the cell; the interpreter keeps running.")
+        note("exit", "exit() ended the cell; the interpreter keeps running. "
+             "To leave a cell early, use if or a function's return.")
         return "ok", None
     stop = isinstance(error, KeyboardInterrupt)
     if not S.interrupted and not stop and not S.silent:
@@ -546,7 +535,8 @@ def finish_cell(error):
     described = None
     # Its __str__ may be what was interrupted: not called again then.
     if stop or not S.interrupted:
-        described = call_user(lambda: load_tools().describe_error(error))[0]
+        described = call_user(
+            lambda: part("errors").describe_error(error))[0]
     if described is None:
         described = {"name": type_name(error)[:256], "value": "",
                      "traceback": ""}
@@ -589,21 +579,25 @@ def mark_signals():
         pass
 
 
-def op_exec(request):
-    start = time.monotonic()
-    S.pending = False
+def begin_request(request):
+    """From here on an interrupt counts."""
+    S.pending = S.interrupted = False
     mark_signals()
     S.id = request.get("id")
-    # From here on an interrupt counts.
+    S.mute = False
     S.in_cell = True
-    if not may_begin():
-        S.in_cell = False
-        return
+
+
+def begin_cell(request):
+    """Numbers the cell and keeps its source; returns source and name."""
     S.silent = bool(request.get("silent"))
     cell = request.get("cell")
     S.n = cell if type(cell) is int else S.n + 1
     S.index = S.events = S.figures = S.hidden = S.sent_bytes = 0
-    S.flooded = S.interrupted = False
+    S.flooded = False
+    S.saved.clear()
+    S.drawn.clear()
+    S.drawn_as_file.clear()
     source = str(request.get("code", ""))
     filename = "<cell %d>" % S.n
     # At most 500 sources: tracebacks reach back only so far.
@@ -613,21 +607,33 @@ def op_exec(request):
         S.sources.pop(next(iter(S.sources)))
     if "linecache" in modules:
         remember_source(modules["linecache"], filename, source)
+    return source, filename
+
+
+def op_exec(request):
+    start = time.monotonic()
+    begin_request(request)
+    if not may_begin():
+        S.in_cell = False
+        return
+    source, filename = begin_cell(request)
     known = set(modules)
     _, error = call_user(lambda: run_cell(source, filename))
     if S.child:
+        flush_output()
         leave(0 if error is None else 1)
+    S.mute = False
     if error is not None or S.interrupted:
         forget_half_imports(known)
     restore_process()
     status, described = finish_cell(error)
     del error
     if "matplotlib.pyplot" in modules:
-        call_user(lambda: load_tools().close_figure("all"))
+        call_user(lambda: part("show").close_figure("all"))
     # finish_cell ran code of the cell's (a __str__) as well.
     restore_process()
     if S.hidden:
-        load_tools().note_hidden()
+        part("show").note_hidden()
     done = {"ev": "done", "id": S.id, "m": 0, "status": status, "n": S.n,
             "ms": int((time.monotonic() - start) * 1000)}
     if described:
@@ -636,6 +642,21 @@ def op_exec(request):
     done["mem"] = usage.ru_maxrss * 1024
     S.in_cell = False
     emit(done)
+
+
+def op_state(request):
+    """vars, snapshot and restore: one answer each, whatever happens."""
+    begin_request(request)
+    S.mute = True
+    answer = part("vars").answer(request)
+    restore_process()
+    S.in_cell = False
+    emit(dict({"ev": request["op"], "id": S.id}, **answer), mark=False)
+
+
+def fatal(text):
+    emit({"ev": "fatal", "text": text}, mark=False)
+    leave(1)
 
 
 def op_init(request):
@@ -661,23 +682,44 @@ def limit_processes(n):
     resource.setrlimit(resource.RLIMIT_NPROC, (n, n))
 
 
-OPS = {"init": op_init, "exec": op_exec, "exit": lambda _request: leave(0)}
+def op_ping(request):
+    emit({"ev": "pong", "id": request.get("id")}, mark=False)
+
+
+OPS = {"init": op_init, "exec": op_exec, "exit": lambda _request: leave(0),
+       "vars": op_state, "snapshot": op_state, "restore": op_state,
+       "ping": op_ping}
 
 
 # Preload -------------------------------------------------------------------
 
+def memory_is_short():
+    """Whether there is too little for libraries that may not be needed."""
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit != resource.RLIM_INFINITY and limit < PRELOAD_BYTES:
+        return True
+    try:
+        with open("/proc/meminfo", "rb") as file:
+            found = file.read().partition(b"MemAvailable:")[2].split()
+        return int(found[0]) * 1024 < PRELOAD_BYTES
+    except (OSError, ValueError, IndexError):
+        return False
+
+
 def plan_preload(names, tty):
     """Steps (function, seconds without a request before it). Importing pyplot
     is long and cannot be broken off, so it waits for a quiet moment."""
+    if memory_is_short():
+        return
     steps = []
     quiet = 0 if tty else IDLE_SECONDS
     for name in sorted(names, key=lambda n: str(n).startswith("matplotlib")):
         wait = quiet if str(name).startswith("matplotlib") else 0
         steps.append((lambda name=name: __import__(name), wait))
     if "matplotlib.pyplot" in names:
-        steps.append((lambda: load_tools().warm_figure(), 0))
+        steps.append((lambda: part("show").warm_figure(), 0))
     if "pandas" in names:
-        steps.append((lambda: load_tools().warm_frame(), 0))
+        steps.append((lambda: part("show").warm_frame(), 0))
     S.steps = S.steps + steps
 
 
@@ -708,166 +750,7 @@ def next_request():
     return S.requests.get()
 
 
-# Start ---------------------------------------------------------------------
-
-ANSWER = re.compile(
-    rb'\{"op": ?"(go|drop)", ?"id": ?([0-9]{1,18})\}').fullmatch
-
-
-def read_requests(read=os.read, put=S.requests.put, end=leave,
-                  put_answer=S.answers.put, answer=ANSWER, number=int):
-    """The only reader of descriptor 3, in a thread of its own: when the
-    client is gone the process ends at once, also while a cell runs. Names
-    are bound early, out of the reach of cells."""
-    rest = b""
-    while True:
-        try:
-            data = read(3, 1 << 16)
-        except OSError:
-            data = b""
-        if not data:
-            end(0)
-        parts = (rest + data).split(b"\n") if b"\n" in data else None
-        if parts is None:
-            rest += data
-            continue
-        rest = parts.pop()
-        for line in parts:
-            found = answer(line)
-            if found is None:
-                put(line)
-            else:
-                put_answer((number(found[2]), found[1] == b"go"))
-
-
-def watch_signals(fd, read=os.read, sleep=time.sleep, now=time.monotonic,
-                  getsignal=signal.getsignal, again=signal.pthread_kill):
-    """Python runs a handler between two instructions. When SIGINT comes after
-    the last look and just before a call that waits, as time.sleep does, it is
-    noticed only when the call returns; a second one breaks it off. That must
-    not reach the cell behind the one that was meant."""
-    n_marks = 0
-    while True:
-        try:
-            data = read(fd, 64)
-        except OSError:
-            data = b""
-        # A cell has closed one end of the pipe.
-        if not data:
-            return
-        n_marks += data.count(0)
-        if signal.SIGINT in data.rpartition(b"\0")[2]:
-            came = now() - 0.005
-            sleep(0.05)
-            if S.in_cell and S.n_marked == n_marks and S.signal_time < came \
-                    and getsignal(signal.SIGINT) is on_sigint:
-                again(S.main, signal.SIGINT)
-
-
-def fatal(text):
-    emit({"ev": "fatal", "text": text}, mark=False)
-    leave(1)
-
-
-def after_fork_in_child():
-    """Children must not hold the client's pipes, nor go on as the kernel."""
-    S.child = True
-    signal.set_wakeup_fd(-1)
-    for fd in (3, 4):
-        try:
-            os.close(fd)
-        except OSError:
-            pass
-
-
-def protect_process():
-    try:
-        with open("/proc/self/oom_score_adj", "w") as file:
-            file.write("1000")
-    except OSError:
-        pass
-    # The client forbids core dumps by a limit of 1; where the hard limit was
-    # 0 already, a core_pattern that is a pipe is only stopped this way.
-    if resource.getrlimit(resource.RLIMIT_CORE)[1] == 0:
-        try:
-            import ctypes
-            ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
-        except Exception:
-            pass
-
-
-def find_libraries():
-    """Versions by the names of the metadata directories: importlib.metadata
-    would take longer than everything else here together."""
-    wanted = {name.lower(): name for name in LIBRARIES}
-    wanted.update({"scikit_learn": "sklearn", "pillow": "PIL"})
-    found = dict.fromkeys(LIBRARIES)
-    for path in sys.path:
-        try:
-            entries = os.listdir(path)
-        except OSError:
-            continue
-        for entry in entries:
-            if entry.endswith((".dist-info", ".egg-info")):
-                name, _, version = entry.rpartition(".")[0].partition("-")
-                name = wanted.get(name.lower().replace("-", "_"))
-                if name and found[name] is None:
-                    found[name] = version.partition("-")[0]
-    return found
-
-
-def prepare_cells():
-    """The module __main__ of the cells, and the builtins they get."""
-    S.kernel = modules["__main__"]
-    user = type(sys)("__main__")
-    user.__builtins__ = builtins
-    modules["__main__"] = user
-    S.namespace = user.__dict__
-    tools = type(sys)("sandpiper", "Tools of the sandpiper kernel.")
-    tools.save_table = save_table
-    modules["sandpiper_kernel"] = S.kernel
-    modules["sandpiper"] = tools
-    builtins.display = display
-    builtins.input = refuse("input()")
-    builtins.exit = builtins.quit = end_cell
-    sys.breakpointhook = refuse("breakpoint()")
-    os.system = system
-    sys.argv = [""]
-    sys.path.append("/workspace")
-    sys.meta_path.insert(0, Watcher)
-    sys.meta_path.append(StandIn)
-    os.environ.setdefault("MPLBACKEND", "agg")
-
-
-def prepare_descriptors():
-    import fcntl
-    for fd in (3, 4):
-        os.set_inheritable(fd, False)
-    # Spares: a cell may close 0 to 2, or let them point elsewhere.
-    for fd in (0, 1, 2):
-        S.spare[fd] = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 10)
-    for fd, stream in ((1, sys.stdout), (2, sys.stderr)):
-        S.streams[fd] = stream
-        if stream is not None:
-            stream.reconfigure(encoding="utf-8", errors="backslashreplace",
-                               line_buffering=True)
-    os.register_at_fork(after_in_child=after_fork_in_child)
-
-
-def start_threads():
-    """With all signals blocked there, they reach the main thread, whose
-    waiting they must break off."""
-    waking, wake = os.pipe()
-    os.set_blocking(wake, False)
-    S.wake, S.wake_stat = wake, os.fstat(wake)
-    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-    S.base_mask = pthread_sigmask(signal.SIG_BLOCK, HELD)
-    _thread.stack_size(1 << 18)
-    _thread.start_new_thread(read_requests, ())
-    _thread.start_new_thread(watch_signals, (waking,))
-    _thread.stack_size(0)
-    pthread_sigmask(signal.SIG_SETMASK, S.base_mask)
-
+# Main loop -----------------------------------------------------------------
 
 def handle(line):
     try:
@@ -882,7 +765,7 @@ def handle(line):
     except BaseException as error:
         if not S.in_cell:
             return
-        S.in_cell = S.armed = False
+        S.in_cell = S.armed = S.mute = False
         emit({"ev": "done", "id": S.id, "m": 0, "status": "error", "n": S.n,
               "ms": 0, "mem": 0, "error": {
                   "name": "KernelError", "value": cut(safe_text(error), 4096),
@@ -891,15 +774,12 @@ def handle(line):
 
 def main():
     signal.signal(signal.SIGINT, on_sigint)
-    protect_process()
-    prepare_descriptors()
-    start_threads()
+    modules["sandpiper_kernel"] = modules["__main__"]
     if sys.version_info < (3, 8):
         fatal("Python %s is too old: 3.8 or newer is needed"
               % sys.version.split()[0])
-    S.libraries = find_libraries()
-    prepare_cells()
-    S.steps = [(load_tools, 0)]
+    part("start").run()
+    S.steps = [(lambda name=name: part(name), 0) for name in PARTS]
     restore_process()
     emit({"ev": "ready", "v": VERSIONS, "python": sys.version.split()[0],
           "modules": S.libraries,

@@ -1,21 +1,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The second half of the kernel: tables, charts, notebook lines, errors.
+"""The part of the kernel that shows: tables, charts, pictures.
 
-Loaded once "ready" is out, or when first needed: compiling it would double
-the time to the first result. It finds its other half under a module name of
-its own. No triple single quotes in this file, so that a build may carry it
-inside a string; see load_tools in the first half.
+No triple single quotes in this file; see part() in local_kernel.py.
 """
+import _thread
 import os
-import re
-import sys
-import time
 
-import sandpiper_kernel as kernel
 from sandpiper_kernel import (
-    MAX_PIXELS, MIB, S, TABLE, cut, display, flush_output, modules, note,
-    plain, refuse, remember_source, reraise_interrupt, safe_text, send, took,
-    type_name)
+    MAX_PIXELS, MIB, S, TABLE, cut, modules, note, plain, reraise_interrupt,
+    safe_text, send, type_name)
 
 MAX_KEPT = 64
 COPY_BYTES = 32 * MIB
@@ -107,6 +100,8 @@ def grid_of(obj):
         return series_grid(obj)
     if isinstance(obj, getattr(modules.get("numpy"), "ndarray", ())):
         if obj.ndim in (1, 2) and not obj.dtype.names:
+            if type_name(obj) == "matrix":
+                obj = obj.A
             return array_grid(obj)
         return None
     kind = (str(type(obj).__module__).split(".")[0], type_name(obj))
@@ -118,15 +113,20 @@ def grid_of(obj):
         return Grid(len(obj), 1, lambda j: (
             obj.name or "value", obj.dtype,
             lambda a, b: obj[a:b].to_list()))
-    if kind == ("pyarrow", "Table"):
+    if kind in (("pyarrow", "Table"), ("pyarrow", "RecordBatch")):
         return Grid(obj.num_rows, obj.num_columns, lambda j: (
             obj.schema[j].name, obj.schema[j].type,
             lambda a, b: obj.column(j).slice(a, b - a).to_pylist()))
+    if kind[0] == "pyarrow" and hasattr(obj, "to_pylist") \
+            and hasattr(obj, "slice") and hasattr(obj, "type"):
+        return Grid(len(obj), 1, lambda j: (
+            "value", obj.type,
+            lambda a, b: obj.slice(a, b - a).to_pylist()))
     return None
 
 
 def is_missing(value):
-    if value is None or type_name(value) == "NAType":
+    if value is None or type_name(value) in ("NAType", "MaskedConstant"):
         return True
     if hasattr(value, "dtype") and getattr(value, "ndim", 0):
         return False
@@ -321,7 +321,7 @@ def save_table(cell, index, path):
 
 def is_figure(obj):
     figure = modules.get("matplotlib.figure")
-    return isinstance(obj, getattr(figure, "Figure", ()))
+    return issubclass(type(obj), getattr(figure, "Figure", ()))
 
 
 def png_size(data):
@@ -469,6 +469,10 @@ def close_figure(fig):
 
 def show_figure(fig, name="display"):
     try:
+        state = state_of(fig)
+        if state in S.drawn_as_file:
+            return
+        S.drawn.add(state)
         bundle, meta = figure_bundle(fig)
         if bundle:
             send(name, bundle, meta)
@@ -503,19 +507,35 @@ def is_drawing(value, depth=0):
     artist = getattr(modules.get("matplotlib.artist"), "Artist", None)
     if artist is None:
         return False
-    if isinstance(value, artist) and not is_figure(value):
+    if issubclass(type(value), artist) and not is_figure(value):
+        return True
+    if type(value).__module__ == "seaborn.axisgrid":
         return True
     if type_name(value) == "ndarray":
         value = list(value.flat)[:100] if value.dtype == object else ()
     if type(value).__module__ in ("matplotlib.container",
                                   "matplotlib.colorbar"):
         return True
-    if isinstance(value, (list, tuple)) and value and depth < 3:
+    if issubclass(type(value), (list, tuple)) and value and depth < 3:
         # hist returns its counts and edges beside the bars.
         rest = [v for v in value[:100] if not is_drawing(v, depth + 1)]
         return len(rest) < len(value[:100]) and all(
             type_name(v) == "ndarray" for v in rest)
     return False
+
+
+def png_of(obj, make):
+    """What _repr_png_ gives; PNG has no CMYK and the like."""
+    is_pillow = str(type(obj).__module__).startswith("PIL.")
+    try:
+        data = make()
+    except Exception:
+        if not is_pillow:
+            raise
+        data = None
+    if data is None and is_pillow:
+        data = obj.convert("RGB")._repr_png_()
+    return data
 
 
 def image_bundle(obj):
@@ -528,7 +548,7 @@ def image_bundle(obj):
             and all(type(v) is int for v in size) \
             and not fits(size[0], size[1], 0, "A picture"):
         return None
-    data = make()
+    data = png_of(obj, make)
     if type(data) is tuple and data:
         data = data[0]
     size = png_size(data)
@@ -541,11 +561,38 @@ def image_bundle(obj):
 
 # Display -------------------------------------------------------------------
 
+def has(obj, name):
+    """Whether the class of obj has a method; asks no code of the class."""
+    return any(name in vars(base) for base in
+               type.__dict__["__mro__"].__get__(type(obj)))
+
+
 def show(obj, name="display"):
     """Sends obj as a display or result event."""
     if is_figure(obj):
         show_figure(obj, name)
-        return
+    elif has(obj, "sandpiper_show"):
+        obj.sandpiper_show(name)
+    elif is_plotly(obj):
+        show_plotly(obj, name)
+    elif has(obj, "_ipython_display_") \
+            and call_quietly(obj._ipython_display_):
+        pass
+    else:
+        show_other(obj, name)
+
+
+def call_quietly(function):
+    """Whether the call came to its end."""
+    try:
+        function()
+    except BaseException as error:
+        reraise_interrupt(error)
+        return False
+    return True
+
+
+def show_other(obj, name, about=("", "")):
     if type_name(obj) == "Styler" and hasattr(obj, "data"):
         obj = obj.data
     bundle = {}
@@ -562,70 +609,106 @@ def show(obj, name="display"):
     if "image/png" in bundle:
         import base64
         size = png_size(base64.b64decode(bundle["image/png"][:64]))
-        meta = {"width": size[0], "height": size[1], "title": "", "what": ""}
+        meta = {"width": size[0], "height": size[1], "title": about[0],
+                "what": about[1]}
     bundle["text/plain"] = cut(plain(obj), S.limits["text"])
     send(name, bundle, meta, obj)
 
 
-class Rich:
-    """Base of what the stand-in for IPython.display offers."""
+# plotly --------------------------------------------------------------------
 
-    def __init__(self, data=None, url=None, filename=None, **_options):
-        self.url = url
-        if data is None and filename is not None:
-            with open(filename, "rb") as file:
-                data = file.read()
-        elif isinstance(self, Image) and isinstance(data, str) \
-                and os.path.exists(data):
-            with open(data, "rb") as file:
-                data = file.read()
-        if isinstance(data, bytes) and not isinstance(self, Image):
-            data = data.decode("utf-8", "replace")
-        self.data = data
-
-    def __repr__(self):
-        return "" if self.data is None else str(self.data)
+def is_plotly(obj):
+    base = getattr(modules.get("plotly.basedatatypes"), "BaseFigure", ())
+    return issubclass(type(obj), base)
 
 
-class Markdown(Rich):
-    pass
+def describe_plotly(fig):
+    try:
+        title = safe_text(fig.layout.title.text or "")
+        kinds = [safe_text(trace.type) for trace in fig.data[:100]]
+        what = ", ".join(plural(kinds.count(kind), kind + " trace")
+                         for kind in dict.fromkeys(kinds))
+    except Exception:
+        title = what = ""
+    return title.replace("\n", " ")[:200], what[:200]
 
 
-class HTML(Rich):
-    def __repr__(self):
-        import html
-        text = re.sub(r"(?is)<(script|style)\b.*?</\1>", "", str(self.data))
-        return html.unescape(re.sub(r"<[^>]*>", "", text)).strip()
+def show_plotly(fig, name):
+    """A PNG where plotly can make one; else a note and what is in it."""
+    title, what = describe_plotly(fig)
+    data = None
+    if is_one_too_many():
+        return
+    try:
+        data = fig.to_image(format="png")
+    except BaseException as error:
+        reraise_interrupt(error)
+        note("chart", "plotly can't make a picture here (that needs the "
+             "package kaleido and a browser). Use matplotlib, or "
+             "fig.write_html('output/chart.html') to hand it over.")
+    size = png_size(data)
+    about = "".join("; " + text for text in (title, what) if text)
+    if size is None:
+        send(name, {"text/plain": "[plotly chart%s]" % about})
+    elif fits(size[0], size[1], len(data), "A chart"):
+        text = "[chart, %d x %d pixels%s]" % (size[0], size[1], about)
+        send(name, {"image/png": png_text(data), "text/plain": text},
+             {"width": size[0], "height": size[1], "title": title,
+              "what": what})
 
 
-class Image(Rich):
-    def _repr_png_(self):
-        if png_size(self.data) or not isinstance(self.data, bytes):
-            return self.data
-        import io
-        from PIL import Image as pillow
-        picture = pillow.open(io.BytesIO(self.data))
-        if picture.size[0] * picture.size[1] > MAX_PIXELS:
-            return None
-        buffer = io.BytesIO()
-        picture.save(buffer, "PNG")
-        return buffer.getvalue()
+# Charts that are saved and shown -------------------------------------------
 
-    def __repr__(self):
-        size = png_size(self.data)
-        return "[picture%s]" % (", %d x %d pixels" % size if size else "")
+def state_of(fig):
+    """What tells whether a figure changed since, as far as is cheap."""
+    try:
+        return id(fig), len(fig.findobj()), describe_figure(fig)
+    except Exception:
+        return id(fig), 0, ("", "")
 
 
-def fill_display(module):
-    """Fills the stand-in for IPython.display."""
-    for thing in (display, HTML, Image, Markdown):
-        setattr(module, thing.__name__, thing)
-    module.Latex = module.Pretty = Markdown
-    module.SVG = HTML
-    module.clear_output = lambda *_args, **_options: None
+def note_saving(savefig):
+    """Keeps which file of this cell is which figure."""
+    import functools
+
+    @functools.wraps(savefig)
+    def saves(self, fname, *args, **options):
+        result = savefig(self, fname, *args, **options)
+        if isinstance(fname, (str, os.PathLike)) \
+                and _thread.get_ident() == S.main:
+            path = os.path.realpath(fname)
+            if not os.path.exists(path):
+                path += ".png"
+            S.saved[path] = state_of(self)
+        return result
+    return saves
+
+
+def show_file(image, path, name):
+    """Shows the picture of a file, unless it is of a figure that this cell
+    has shown; else that figure counts as shown from now on."""
+    state = S.saved.get(path)
+    if state is not None and state in S.drawn:
+        return
+    S.drawn_as_file.add(state)
+    show_other(image, name, state[2] if state is not None else ("", ""))
 
 
 # After an import -----------------------------------------------------------
+
+def after_matplotlib(module):
+    """A backend with windows would fail here, where nothing has any."""
+    original = module.use
+
+    def use(backend, *args, **options):
+        if safe_text(backend).lower() in ("agg", "cairo", "pdf", "pgf", "ps",
+                                          "svg", "template"):
+            original(backend, *args, **options)
+        else:
+            note("magic", "The backend %s of matplotlib is ignored: charts "
+                 "are shown without it." % cut(safe_text(backend), 100))
+    module.use = use
+
 
 def after_pyplot(plt):
     def show_all(*_args, **_options):
@@ -634,8 +717,10 @@ def after_pyplot(plt):
     def show_one(self, *_args, **_options):
         show_figure(self)
 
+    Figure = modules["matplotlib.figure"].Figure
     plt.show = show_all
-    modules["matplotlib.figure"].Figure.show = show_one
+    Figure.show = show_one
+    Figure.savefig = note_saving(Figure.savefig)
     size = S.figure
     dpi = float(size.get("dpi") or plt.rcParams["figure.dpi"])
     plt.rcParams["figure.dpi"] = dpi
@@ -649,258 +734,19 @@ def after_pandas(pd):
     pd.set_option("display.max_columns", 30)
 
 
-def after_getpass(module):
-    module.getpass = refuse("getpass.getpass()")
-
-
-def after_display(module):
-    module.display = display
-
-
-AFTER_IMPORT = {"matplotlib.pyplot": after_pyplot, "pandas": after_pandas,
-           "getpass": after_getpass, "IPython.display": after_display}
-
-
-# Magics --------------------------------------------------------------------
-
-IGNORED = ("matplotlib", "config", "load_ext", "reload_ext", "autoreload",
-           "pylab", "precision")
-MAGIC_LINE = re.compile(
-    r"([ \t]*)([\w.,\[\]'\" \t]+=[ \t]*)?(%(?=[A-Za-z])|!)(?!=)([^\n]*)")
-# One step through a line: comment, string, bracket, continuation, line end.
-SCAN = re.compile(
-    r"#[^\n]*|(\"\"\"|'{3})(?:\\.|(?!\1).)*(?:\1|\Z)"
-    r"|\"(?:\\.|[^\"\\\n])*\"?|'(?:\\.|[^'\\\n])*'?"
-    r"|[\[({\])}]|\\\n|\n", re.S)
-INSTALLS = re.compile(
-    r"(?:python[\d.]*\s+-m\s+)?(?:pip[\d.]*|conda|mamba|uv(?:\s+pip)?)\s+"
-    r"(?:install|uninstall|download|add)\b")
-
-
-def expand(text):
-    """{name} in a shell line, as notebooks have it; unknown ones stay."""
-    def value(match):
-        try:
-            return safe_text(eval(match.group(1), S.namespace))
-        except Exception:
-            return match.group(0)
-    return re.sub(r"\{([A-Za-z_][\w.\[\]'\"]*)\}", value, text)
-
-
-def shell(command, capture=False):
-    import subprocess
-    command = expand(command).strip()
-    if INSTALLS.match(command):
-        return installs()
-    flush_output()
-    run = subprocess.run(["/bin/sh", "-c", command],
-                         stdin=subprocess.DEVNULL,
-                         stdout=subprocess.PIPE if capture else None)
-    if run.returncode:
-        note("magic", "The command ended with status %d: %s"
-             % (run.returncode, command[:200]))
-    if capture:
-        return run.stdout.decode("utf-8", "replace").splitlines()
-    return None
-
-
-def installs():
-    there = [name for name in kernel.LIBRARIES if S.libraries.get(name)]
-    note("pip", "Packages can't be installed from here: there is no network,"
-         " by design. Available: %s, and Python's standard library."
-         % (", ".join(there) or "no others"))
-
-
-def magic(name, rest):
-    """Runs a line that began with %."""
-    if name in IGNORED:
-        note("magic", "%%%s is ignored: it isn't needed here." % name)
-    elif name in ("pip", "conda"):
-        return shell("pip " + rest)
-    elif name == "time":
-        code, last = kernel.compile_cell(rest, "<time>")
-        start = time.perf_counter()
-        try:
-            return kernel.run_code(code, last)
-        finally:
-            took(start)
-    elif name == "timeit":
-        import timeit
-        rest = re.sub(r"^(\s*-[nrpoq]\s*\d*)+\s*", "", rest)
-        timer = timeit.Timer(rest, globals=S.namespace)
-        loops, seconds = timer.autorange()
-        best = min([seconds] + timer.repeat(2, loops)) / loops
-        print("%.3g s per loop (best of 3, %d loops)" % (best, loops))
-    elif name == "cd":
-        os.chdir(os.path.expanduser(expand(rest).strip() or "~"))
-    elif name == "pwd":
-        return os.getcwd()
-    elif name == "ls":
-        return shell("ls " + rest)
+def after_plotly(module):
+    def show_one(fig, *_args, **_options):
+        show(fig)
+    if hasattr(module, "BaseFigure"):
+        module.BaseFigure.show = show_one
     else:
-        raise RuntimeError("the line magic %%%s isn't available here; write "
-                           "it in plain Python" % name)
-    return None
+        module.show = show_one
 
 
-def rewrite_line(match):
-    indent, target, sign, text = match.groups()
-    if sign == "!":
-        call = "__sandpiper__.shell(%r, %r)" % (text.lstrip("!"),
-                                                bool(target))
-    else:
-        name, _, rest = text.strip().partition(" ")
-        call = "__sandpiper__.magic(%r, %r)" % (name, rest)
-    return indent + (target or "") + call
-
-
-def rewrite(source):
-    """Replaces notebook lines by calls, line for line. Only asked when the
-    source is no Python as it stands, so a % inside brackets is safe twice."""
-    if source.lstrip().startswith("%%"):
-        first, _, body = source.lstrip().partition("\n")
-        name = first[2:].strip().partition(" ")[0]
-        if name in ("bash", "sh", "script"):
-            return "__sandpiper__.shell(%r)" % body
-        if name not in ("time", "capture", "timeit"):
-            return "__sandpiper__.magic(%r, '')" % ("%" + name)
-        source = ("__sandpiper__.start()" if name != "capture" else "") \
-            + "\n" + body
-    out = []
-    at = depth = 0
-    fresh = True
-    while at < len(source):
-        match = MAGIC_LINE.match(source, at) if fresh and not depth else None
-        if match:
-            out.append(rewrite_line(match))
-            at = match.end()
-        fresh = False
-        step = SCAN.search(source, at)
-        end = step.end() if step else len(source)
-        out.append(source[at:end])
-        at = end
-        token = step.group() if step else ""
-        if token and token in "[({":
-            depth += 1
-        elif token and token in "])}":
-            depth = max(depth - 1, 0)
-        fresh = token == "\n"
-    return "".join(out)
-
-
-class Helpers:
-    """What rewritten lines call; known to cells as __sandpiper__."""
-
-    shell = staticmethod(shell)
-    magic = staticmethod(magic)
-
-    @staticmethod
-    def start():
-        S.timed = time.perf_counter()
-
-
-# Errors --------------------------------------------------------------------
-
-def keep_user_frames(summary, seen):
-    """Leaves only frames of cells and of the user's own files, if any, and
-    says whether there are. Causes wholly inside a library are left out."""
-    if summary is None or id(summary) in seen:
-        return False
-    seen.add(id(summary))
-    frames = [f for f in summary.stack if f.filename not in kernel.FILES]
-    own = [f for f in frames if f.filename.startswith(("<cell ", "<time>",
-                                                       "/workspace/"))]
-    # Without one, the innermost frames at least say where it happened.
-    summary.stack[:] = own or frames[-3:]
-    if not keep_user_frames(summary.__cause__, seen) and own:
-        summary.__cause__ = None
-    if not keep_user_frames(summary.__context__, seen) and own:
-        summary.__context__ = None
-    for part in getattr(summary, "exceptions", None) or ():
-        keep_user_frames(part, seen)
-    return bool(own)
-
-
-def traceback_text(error):
-    import linecache
-    import traceback
-    for name, source in S.sources.items():
-        remember_source(linecache, name, source)
-    summary = traceback.TracebackException(type(error), error,
-                                           error.__traceback__, compact=True) \
-        if sys.version_info >= (3, 10) else traceback.TracebackException(
-            type(error), error, error.__traceback__)
-    keep_user_frames(summary, set())
-    return "".join(summary.format())
-
-
-def frames_in_reach(error):
-    """DataFrames seen from the failing line outwards, then the variables."""
-    frame_type = getattr(modules.get("pandas"), "DataFrame", ())
-    places = []
-    tb = error.__traceback__
-    while tb is not None and len(places) < 200:
-        if tb.tb_frame.f_code.co_filename not in kernel.FILES:
-            places.insert(0, tb.tb_frame.f_locals)
-        tb = tb.tb_next
-    n = 0
-    for place in places + [S.namespace]:
-        for value in list(place.values())[:500]:
-            if isinstance(value, frame_type) and n < 20:
-                n += 1
-                yield value
-
-
-def column_hint(error):
-    """For a column that does not exist: the one that was probably meant."""
-    if "pandas" not in modules or not isinstance(
-            error, (KeyError, AttributeError)) or not error.args:
-        return None
-    key = error.args[0]
-    if isinstance(error, AttributeError):
-        found = re.search(r"'DataFrame' object has no attribute '(.+)'",
-                          str(key))
-        key = found.group(1) if found else None
-    elif isinstance(key, str) and ("not in index" in key
-                                   or "are in the [" in key
-                                   or "not found in axis" in key):
-        found = re.search(r"\['(.*?)'", key)
-        key = found.group(1) if found else None
-    if not isinstance(key, str) or len(key) > 100:
-        return None
-    import difflib
-    for df in frames_in_reach(error):
-        names = [n for n in list(df.columns)[:2000] if type(n) is str]
-        if key in names:
-            continue
-        folded = {n.strip().lower(): n for n in reversed(names)}
-        near = difflib.get_close_matches(key.strip().lower(), list(folded),
-                                         1, 0.6)
-        if near:
-            return "nearest column: " + folded[near[0]][:200]
-    return None
-
-
-def describe_error(error):
-    """The `error` field of done; runs code of the exception's class."""
-    value = safe_text(error)
-    if type(error) is KeyError and len(error.args) == 1:
-        value = safe_text(error.args[0], repr)
-    try:
-        text = traceback_text(error)
-    except BaseException as other:
-        reraise_interrupt(other)
-        text = "%s: %s\n" % (type_name(error), value)
-    described = {"name": type_name(error)[:256], "value": cut(value, 4096),
-                 "traceback": cut(text, 16384)}
-    try:
-        hint = column_hint(error)
-    except BaseException as other:
-        reraise_interrupt(other)
-        hint = None
-    if hint:
-        described["hint"] = hint
-    return described
+AFTER_IMPORT = {"matplotlib": after_matplotlib,
+                "matplotlib.pyplot": after_pyplot, "pandas": after_pandas,
+                "plotly.basedatatypes": after_plotly,
+                "plotly.io": after_plotly}
 
 
 # Preload -------------------------------------------------------------------

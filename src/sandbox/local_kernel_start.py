@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The part of the kernel that runs once, before "ready": the threads that
+read requests and watch signals, the descriptors, and the names that cells
+find. No triple single quotes in this file; see part() in local_kernel.py.
+"""
+import _thread
+import builtins
+import os
+import re
+import resource
+import signal
+import sys
+import time
+
+import sandpiper_kernel as kernel
+from sandpiper_kernel import (
+    HELD, LIBRARIES, S, leave, modules, on_sigint, pthread_sigmask, refuse)
+
+ANSWER = re.compile(
+    rb'\{"op": ?"(go|drop)", ?"id": ?([0-9]{1,18})\}').fullmatch
+
+
+def read_requests(read=os.read, put=S.requests.put, end=leave,
+                  put_answer=S.answers.put, answer=ANSWER, number=int):
+    """The only reader of descriptor 3, in a thread of its own: when the
+    client is gone the process ends at once, also while a cell runs. Names
+    are bound early, out of the reach of cells."""
+    rest = b""
+    while True:
+        try:
+            data = read(3, 1 << 16)
+        except OSError:
+            data = b""
+        if not data:
+            end(0)
+        parts = (rest + data).split(b"\n") if b"\n" in data else None
+        if parts is None:
+            rest += data
+            continue
+        rest = parts.pop()
+        for line in parts:
+            found = answer(line)
+            if found is None:
+                put(line)
+            else:
+                put_answer((number(found[2]), found[1] == b"go"))
+
+
+def watch_signals(fd, read=os.read, sleep=time.sleep, now=time.monotonic,
+                  getsignal=signal.getsignal, again=signal.pthread_kill):
+    """Python runs a handler between two instructions. When SIGINT comes after
+    the last look and just before a call that waits, as time.sleep does, it is
+    noticed only when the call returns; a second one breaks it off. That must
+    not reach the cell behind the one that was meant."""
+    n_marks = 0
+    while True:
+        try:
+            data = read(fd, 64)
+        except OSError:
+            data = b""
+        # A cell has closed one end of the pipe.
+        if not data:
+            return
+        n_marks += data.count(0)
+        if signal.SIGINT in data.rpartition(b"\0")[2]:
+            came = now() - 0.005
+            sleep(0.05)
+            if S.in_cell and S.n_marked == n_marks and S.signal_time < came \
+                    and getsignal(signal.SIGINT) is on_sigint:
+                again(S.main, signal.SIGINT)
+
+
+def after_fork_in_child():
+    """Children must not hold the client's pipes, nor go on as the kernel."""
+    S.child = True
+    signal.set_wakeup_fd(-1)
+    for fd in (3, 4):
+        try:
+            os.close(fd)
+        except OSError:
+            pass
+
+
+def protect_process():
+    try:
+        with open("/proc/self/oom_score_adj", "w") as file:
+            file.write("1000")
+    except OSError:
+        pass
+    # The client forbids core dumps by a limit of 1; where the hard limit was
+    # 0 already, a core_pattern that is a pipe is only stopped this way.
+    if resource.getrlimit(resource.RLIMIT_CORE)[1] == 0:
+        try:
+            import ctypes
+            ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
+        except Exception:
+            pass
+
+
+def find_libraries():
+    """Versions by the names of the metadata directories: importlib.metadata
+    would take longer than everything else here together."""
+    wanted = {name.lower(): name for name in LIBRARIES}
+    wanted.update({"scikit_learn": "sklearn", "pillow": "PIL"})
+    found = dict.fromkeys(LIBRARIES)
+    for path in sys.path:
+        try:
+            entries = os.listdir(path)
+        except OSError:
+            continue
+        for entry in entries:
+            if entry.endswith((".dist-info", ".egg-info")):
+                name, _, version = entry.rpartition(".")[0].partition("-")
+                name = wanted.get(name.lower().replace("-", "_"))
+                if name and found[name] is None:
+                    found[name] = version.partition("-")[0]
+    return found
+
+
+def new_function(*args):
+    """Named in snapshots."""
+    return kernel.part("vars").new_function(*args)
+
+
+def fill_function(*args):
+    """Named in snapshots."""
+    kernel.part("vars").fill_function(*args)
+
+
+def prepare_cells():
+    """The module __main__ of the cells, and the builtins they get."""
+    user = type(sys)("__main__")
+    user.__builtins__ = builtins
+    modules["__main__"] = user
+    S.namespace = user.__dict__
+    tools = type(sys)("sandpiper", "Tools of the sandpiper kernel.")
+    tools.save_table = kernel.save_table
+    for function in (new_function, fill_function):
+        function.__module__ = "sandpiper"
+        setattr(tools, function.__name__, function)
+    modules["sandpiper"] = tools
+    builtins.display = kernel.display
+    builtins.get_ipython = kernel.get_ipython
+    builtins.input = refuse("input()")
+    builtins.exit = builtins.quit = kernel.end_cell
+    sys.breakpointhook = refuse("breakpoint()", "Print the values instead.")
+    os.system = kernel.system
+    sys.argv = [""]
+    # What lies below these is no code of the user's.
+    S.paths = (os.path.dirname(os.__file__),) + tuple(
+        path for path in sys.path if path)
+    # The client starts the interpreter in the workspace.
+    S.workspace = os.getcwd()
+    sys.path.append(S.workspace)
+    sys.meta_path.insert(0, kernel.Watcher)
+    sys.meta_path.append(kernel.StandIn)
+    os.environ.setdefault("MPLBACKEND", "agg")
+
+
+def prepare_descriptors():
+    import fcntl
+    for fd in (3, 4):
+        os.set_inheritable(fd, False)
+    # Spares: a cell may close 0 to 2, or let them point elsewhere.
+    for fd in (0, 1, 2):
+        S.spare[fd] = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 10)
+    for fd, stream in ((1, sys.stdout), (2, sys.stderr)):
+        S.streams[fd] = stream
+        if stream is not None:
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace",
+                               line_buffering=True)
+    os.register_at_fork(after_in_child=after_fork_in_child)
+
+
+def start_threads():
+    """With all signals blocked there, they reach the main thread, whose
+    waiting they must break off."""
+    waking, wake = os.pipe()
+    os.set_blocking(wake, False)
+    S.wake, S.wake_stat = wake, os.fstat(wake)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    S.base_mask = pthread_sigmask(signal.SIG_BLOCK, HELD)
+    _thread.stack_size(1 << 18)
+    _thread.start_new_thread(read_requests, ())
+    _thread.start_new_thread(watch_signals, (waking,))
+    _thread.stack_size(0)
+    pthread_sigmask(signal.SIG_SETMASK, S.base_mask)
+
+
+def run():
+    protect_process()
+    prepare_descriptors()
+    start_threads()
+    S.libraries = find_libraries()
+    prepare_cells()
