@@ -26,14 +26,19 @@ struct sandbox_backend;
 
 /* What a back end can do; asked before it is opened. */
 struct sandbox_caps {
-    const char *name; /* "local" */
-    bool stateful;    /* variables live on from cell to cell */
-    bool survives_suspend;
+    const char *name;      /* "local" */
+    bool stateful;         /* variables live on from cell to cell */
+    bool survives_suspend; /* can be suspended; else it never is */
     bool own_files_api;
     bool has_network;
     bool keeps_files; /* files that were put are there after a restart */
     const char *const *languages; /* NULL-terminated: "python" */
 };
+
+/* What the loss of an interpreter means, for the person and the model. */
+#define SANDBOX_LOST_TEXT                                                      \
+    "Variables and imports are gone; files in /workspace are kept. "           \
+    "Re-create what you need."
 
 /* How an operation ended. Exactly one of these, exactly once, from the loop. */
 enum sandbox_end {
@@ -124,6 +129,72 @@ struct sandbox_put {
     off_t limit; /* bytes from offset; -1: to the end */
 };
 
+/* A variable of the person's; untrusted; borrowed for the call. */
+struct sandbox_variable {
+    const char *name;
+    const char *type; /* "DataFrame", "int" */
+    const char *size; /* "1,000,000 x 10", "3 items", a short value, or "" */
+};
+
+struct sandbox_vars {
+    const struct sandbox_variable *vars;
+    size_t n_vars; /* at most SANDBOX_MAX_VARS */
+    uint64_t n_left_out;
+};
+
+#define SANDBOX_MAX_VARS 500
+
+/* vars is NULL when err is set. */
+typedef void (*sandbox_vars_fn)(void *ctx, const struct sandbox_vars *vars,
+                                const struct error *err);
+
+/* A variable that a snapshot, or bringing one back, left out; untrusted. */
+struct sandbox_left_out {
+    const char *name;
+    const char *why;
+};
+
+/* What was saved or brought back; borrowed for the call, untrusted but for the
+   last two. */
+struct sandbox_saved {
+    const char *const *names;
+    size_t n_names; /* at most SANDBOX_MAX_SAVED */
+    const struct sandbox_left_out *left_out;
+    size_t n_left_out; /* at most SANDBOX_MAX_SAVED */
+    uint64_t n_bytes;
+    int64_t duration_ms; /* the client's own clock */
+};
+
+#define SANDBOX_MAX_SAVED 10000
+
+/* saved is NULL when err is set. */
+typedef void (*sandbox_saved_fn)(void *ctx, const struct sandbox_saved *saved,
+                                 const struct error *err);
+
+/* What is known of a sandbox without asking it. Strings are static, or valid
+   until the next call into it. */
+struct sandbox_info {
+    const char *backend; /* "local" */
+    const char *level;   /* "full", "full, without /proc", "reduced"; NULL: it
+                            is not open */
+    const char *python;  /* path and version, "/usr/bin/python3 (3.11.2)"; NULL:
+                            not known */
+    const char *bound_by;  /* who bounds memory: "watchdog", "cgroup" */
+    int64_t uptime_ms;     /* of the interpreter; 0: none runs */
+    uint64_t memory_bytes; /* of all its processes now */
+    uint64_t memory_limit_bytes;
+    int n_processes;
+    int max_processes;
+    uint64_t workspace_bytes; /* a minimum where there are very many files */
+    uint64_t workspace_limit_bytes;
+    int64_t cell_ms;
+    uint64_t output_bytes;
+    int64_t idle_suspend_ms; /* -1: never */
+    int64_t idle_close_ms;   /* 0: never */
+    bool is_suspended;
+    int n_cells; /* run in this interpreter, the person's and the model's */
+};
+
 typedef void (*sandbox_progress_fn)(void *ctx, uint64_t done_bytes,
                                     uint64_t total_bytes);
 
@@ -165,6 +236,32 @@ struct sandbox_ops {
     void (*get)(struct sandbox_backend *b, const char *name, int fd,
                 off_t offset, off_t limit, sandbox_done_fn done, void *ctx);
 
+    /* Stops every process and keeps what it has in memory; resume lets them go
+       on. Between the two nothing runs, and only resume, stop, info and close
+       are called. Errors: ERR_UNSUPPORTED; it is then as before. A resume that
+       fails has lost the interpreter. */
+    void (*suspend)(struct sandbox_backend *b, sandbox_done_fn done, void *ctx);
+    void (*resume)(struct sandbox_backend *b, sandbox_done_fn done, void *ctx);
+
+    /* Ends the interpreter, running or suspended: variables are gone, files
+       are kept. open makes a new one. */
+    void (*stop)(struct sandbox_backend *b, sandbox_done_fn done, void *ctx);
+
+    void (*vars)(struct sandbox_backend *b, sandbox_vars_fn done, void *ctx);
+
+    /* Writes the variables that can be kept to fd (borrowed until done). */
+    void (*snapshot)(struct sandbox_backend *b, int fd, sandbox_saved_fn done,
+                     void *ctx);
+
+    /* Reads a snapshot from fd (borrowed until done), which is untrusted code:
+       only ever inside. Variables of the same names are replaced. */
+    void (*restore)(struct sandbox_backend *b, int fd, sandbox_saved_fn done,
+                    void *ctx);
+
+    /* Fills in what is known now but for idle times, is_suspended and n_cells;
+       no callback. */
+    void (*info)(struct sandbox_backend *b, struct sandbox_info *info);
+
     /* Ends everything at once, without callbacks, and frees. Leaves no process
        and no file of its own behind. */
     void (*close)(struct sandbox_backend *b);
@@ -173,8 +270,9 @@ struct sandbox_ops {
 struct sandbox_backend {
     const struct sandbox_ops *ops;
 
-    /* Set by struct sandbox: the back end died while no cell ran. It can be
-       opened again; an operation that runs ends by itself. */
+    /* Set by struct sandbox: the back end died while no cell ran, suspended or
+       not. It can be opened again; an operation that runs has ended before, as
+       a vars, snapshot or restore by which it died. */
     void (*on_lost)(void *ctx, const struct error *err);
     void *on_lost_ctx;
 };
@@ -185,7 +283,11 @@ struct sandbox_limits {
     uint64_t output_bytes;    /* 0: 4 MiB */
     uint64_t workspace_bytes; /* 0: 5 GiB */
     int processes;            /* 0: 128 */
+    int64_t idle_suspend_ms;  /* 0: SANDBOX_IDLE_SUSPEND_MS; -1: never */
+    int64_t idle_close_ms;    /* 0: never */
 };
+
+#define SANDBOX_IDLE_SUSPEND_MS 300000
 
 /* A loaded file. */
 struct sandbox_loaded {
@@ -214,6 +316,7 @@ enum sandbox_state {
     SANDBOX_OPENING,
     SANDBOX_IDLE,
     SANDBOX_BUSY,
+    SANDBOX_SUSPENDED, /* idle and stopped; the next operation resumes it */
     SANDBOX_FAILED /* open failed; sandbox_why says why; asking again retries */
 };
 enum sandbox_state sandbox_state(const struct sandbox *sb);
@@ -246,8 +349,28 @@ struct sandbox_op *sandbox_get(struct sandbox *sb, const char *name, int fd,
                                off_t offset, off_t limit, sandbox_done_fn done,
                                void *ctx);
 
-/* A waiting operation ends with ERR_CANCELLED, and one that copies a file; a
-   running cell is interrupted and ends as it ends. */
+struct sandbox_op *sandbox_list_vars(struct sandbox *sb, sandbox_vars_fn done,
+                                     void *ctx);
+struct sandbox_op *sandbox_snapshot(struct sandbox *sb, int fd,
+                                    sandbox_saved_fn done, void *ctx);
+struct sandbox_op *sandbox_restore(struct sandbox *sb, int fd,
+                                   sandbox_saved_fn done, void *ctx);
+
+/*
+ * A new interpreter, and the loaded files in it. Ends with SANDBOX_DONE (err
+ * NULL); with SANDBOX_RESTARTED and ERR_DATA when it is new, but err says which
+ * files are not back; with SANDBOX_ERROR when there is none. The next cell is
+ * not told of a loss that was asked for, but sandbox_take_late_loss gives the
+ * sentence for the model.
+ */
+struct sandbox_op *sandbox_restart(struct sandbox *sb, sandbox_done_fn done,
+                                   void *ctx);
+
+/* What is known of it now; asks nobody and resumes nothing. */
+void sandbox_info(const struct sandbox *sb, struct sandbox_info *info);
+
+/* A waiting operation ends with ERR_CANCELLED, and one that copies a file or
+   asks for variables; a running cell is interrupted and ends as it ends. */
 void sandbox_cancel(struct sandbox_op *op);
 
 /*

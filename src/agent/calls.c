@@ -301,6 +301,7 @@ waiting_for(const struct sandbox *sb)
     case SANDBOX_FAILED:
         return "starting the sandbox";
     case SANDBOX_IDLE:
+    case SANDBOX_SUSPENDED:
         break;
     }
     return "running";

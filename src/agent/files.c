@@ -112,12 +112,21 @@ on_listed_before(void *ctx, const struct sandbox_list *list,
     a->after_list(a);
 }
 
+/* Whether an interpreter waits, so that listing the files starts none. */
+static bool
+is_there(const struct sandbox *sb)
+{
+    enum sandbox_state state = sandbox_state(sb);
+
+    return state == SANDBOX_IDLE || state == SANDBOX_SUSPENDED;
+}
+
 void
 agent_list_before(struct agent *a, void (*then)(struct agent *a))
 {
     /* What was there after the last cell is known; only the program itself has
        put files since, and those are not listed. */
-    if (a->seen_known || sandbox_state(a->config.sandbox) != SANDBOX_IDLE) {
+    if (a->seen_known || !is_there(a->config.sandbox)) {
         then(a);
         return;
     }

@@ -27,6 +27,8 @@
 #define PROBE_PROGRAM "/usr/bin/true"
 #define MAX_INIT_BYTES 4096u
 #define MAX_UNASKED 100u
+#define MAX_VERSION_BYTES 32u
+#define VERSION_CHARS "0123456789.abcdefghijklmnopqrstuvwxyz+-"
 /* After its events ended: how long a process that runs on has for its own end,
    and bubblewrap, once that has come, for saying how it was. */
 #define EOF_GRACE_MS 200
@@ -44,6 +46,8 @@ local_destroy(struct local *l)
     sbuf_fini(&l->later);
     free(l->fatal);
     free(l->op_name);
+    free(l->version);
+    free(l->about);
     free(l);
 }
 
@@ -69,12 +73,16 @@ local_set_state(struct local *l, enum local_state state)
         [LOCAL_STARTING] = 1u << LOCAL_IDLE | 1u << LOCAL_NEW |
                            1u << LOCAL_STARTING | 1u << LOCAL_PROBING,
         [LOCAL_PROBING] = 1u << LOCAL_NEW,
-        [LOCAL_IDLE] =
-            1u << LOCAL_RUNNING | 1u << LOCAL_NEW | 1u << LOCAL_ENDING,
+        [LOCAL_IDLE] = 1u << LOCAL_RUNNING | 1u << LOCAL_NEW |
+                       1u << LOCAL_ENDING | 1u << LOCAL_SUSPENDED,
         [LOCAL_RUNNING] = 1u << LOCAL_IDLE | 1u << LOCAL_INTERRUPTING |
                           1u << LOCAL_ENDING | 1u << LOCAL_NEW,
         [LOCAL_INTERRUPTING] =
             1u << LOCAL_IDLE | 1u << LOCAL_ENDING | 1u << LOCAL_NEW,
+        [LOCAL_SUSPENDED] =
+            1u << LOCAL_RESUMING | 1u << LOCAL_NEW | 1u << LOCAL_ENDING,
+        [LOCAL_RESUMING] =
+            1u << LOCAL_IDLE | 1u << LOCAL_NEW | 1u << LOCAL_ENDING,
         [LOCAL_ENDING] = 1u << LOCAL_NEW,
     };
 
@@ -119,6 +127,13 @@ local_drop_child(struct local *l)
     loop_timer_remove(l->start_timer);
     l->start_timer = NULL;
     local_leftovers_drop(l);
+    loop_timer_remove(l->resume_timer);
+    l->resume_timer = NULL;
+    loop_timer_remove(l->settle_timer);
+    l->settle_timer = NULL;
+    l->stopping = false;
+    l->fault = NULL;
+    l->was_busy = false;
     local_link_free(l->link);
     l->link = NULL;
     local_bwrap_fini(&l->child);
@@ -277,8 +292,19 @@ local_start(struct local *l, enum local_purpose purpose)
     send_init(l, nonce);
 }
 
+/* It is shown as one of our own words. */
 static void
-handle_ready(struct local *l)
+keep_version(struct local *l, const char *version)
+{
+    free(take_ptr(&l->version));
+    if (version != NULL && version[0] != '\0' &&
+        strlen(version) <= MAX_VERSION_BYTES &&
+        strspn(version, VERSION_CHARS) == strlen(version))
+        l->version = xstrdup(version);
+}
+
+static void
+handle_ready(struct local *l, const struct cJSON *event)
 {
     if (!local_bwrap_find_child(&l->child)) {
         fail_start(l, "the process of the sandbox cannot be found",
@@ -287,6 +313,8 @@ handle_ready(struct local *l)
     }
     loop_timer_remove(l->start_timer);
     l->start_timer = NULL;
+    keep_version(l, json_string(event, "python"));
+    l->ready_ms = clock_now_ms();
     if (l->no_proc && l->purpose == LOCAL_FOR_OPEN && l->progress != NULL)
         l->progress(l->op_ctx, "cells run without /proc: this system does not "
                                "let it be mounted");
@@ -386,7 +414,7 @@ handle_text(void *ctx, enum event_stream stream, const char *data, size_t len)
         /* Only standard error, where bubblewrap says why it cannot. */
         if (stream == EVENT_STDERR)
             sbuf_add(&l->start_errors, data, len);
-    } else if (l->cell_active) {
+    } else if (l->cell_active && l->cell.ask == NULL) {
         local_cell_text(l, stream, data, len);
     } else if (l->later.len < LOCAL_MAX_LATER_BYTES) {
         size_t room = LOCAL_MAX_LATER_BYTES - l->later.len;
@@ -396,19 +424,19 @@ handle_text(void *ctx, enum event_stream stream, const char *data, size_t len)
     local_leave(l);
 }
 
+/* why: static. */
 static void
 kill_for_protocol(struct local *l, const char *why)
 {
     if (l->state == LOCAL_RUNNING || l->state == LOCAL_INTERRUPTING) {
         AUTO_FREE char *reason =
-            xasprintf("The interpreter was ended: %s. Variables and imports "
-                      "are gone; files in /workspace are kept.",
-                      why);
+            xasprintf("The interpreter was ended: %s. " SANDBOX_LOST_TEXT, why);
 
         local_cell_kill(l, EVENT_DIED, reason);
         return;
     }
     /* Its end is handled as any other. */
+    l->fault = why;
     local_bwrap_find_child(&l->child);
     local_bwrap_kill(&l->child);
 }
@@ -421,12 +449,15 @@ handle_event(void *ctx, const struct cJSON *event, size_t len)
 
     local_enter(l);
     if (l->state == LOCAL_STARTING && str_eq(name, "ready")) {
-        handle_ready(l);
+        handle_ready(l, event);
     } else if (l->state == LOCAL_STARTING && str_eq(name, "fatal")) {
         const char *text = json_string(event, "text");
 
         free(l->fatal);
         l->fatal = xstrdup(text != NULL ? text : "");
+    } else if (l->state == LOCAL_RESUMING && str_eq(name, "pong") &&
+               json_int(event, "id", -1) == l->ping_id) {
+        local_pong(l);
     } else if (!local_cell_event(l, event, len) && l->state != LOCAL_ENDING &&
                ++l->n_unasked == MAX_UNASKED) {
         kill_for_protocol(l, "it sent events that nobody had asked for");
@@ -481,14 +512,26 @@ handle_idle_death(struct local *l, const struct proc_exit *status)
 {
     AUTO_SBUF struct sbuf sb = {0};
     struct error err = {0};
+    bool resuming = l->state == LOCAL_RESUMING;
+    bool settling = l->settling;
 
     sbuf_init(&sb, ERROR_MSG_BYTES);
     local_cell_add_end(&sb, status);
-    error_fill(&err, ERR_SANDBOX,
-               "the interpreter ended while no cell ran (%s)", sb.data);
+    if (l->fault != NULL)
+        error_fill(&err, ERR_SANDBOX,
+                   "the interpreter was ended while no cell ran, since %s",
+                   l->fault);
+    else
+        error_fill(&err, ERR_SANDBOX,
+                   "the interpreter ended while no cell ran (%s)", sb.data);
     local_drop_child(l);
     local_set_state(l, LOCAL_NEW);
-    if (l->base.on_lost != NULL)
+    l->settling = false;
+    if (settling)
+        local_end_op(l, NULL);
+    if (resuming)
+        local_end_op(l, &err);
+    else if (l->base.on_lost != NULL)
         l->base.on_lost(l->base.on_lost_ctx, &err);
 }
 
@@ -499,6 +542,11 @@ restart_for_cell(struct local *l)
 
     local_drop_child(l);
     local_set_state(l, LOCAL_NEW);
+    if (l->cell.ask != NULL) {
+        /* The caller opens it again when it is needed. */
+        local_ask_lost(l);
+        return;
+    }
     if (local_cell_too_many_deaths(l)) {
         error_fill(&err, ERR_SANDBOX,
                    "the interpreter has ended three times within a minute; it "
@@ -541,6 +589,10 @@ handle_exit(void *ctx, const struct proc_exit *status)
     case LOCAL_ENDING:
         if (l->cell_active) {
             restart_for_cell(l);
+        } else if (l->stopping) {
+            local_drop_child(l);
+            local_set_state(l, LOCAL_NEW);
+            local_end_op(l, NULL);
         } else {
             local_drop_child(l);
             local_set_state(l, LOCAL_NEW);
@@ -548,6 +600,8 @@ handle_exit(void *ctx, const struct proc_exit *status)
         }
         break;
     case LOCAL_IDLE:
+    case LOCAL_SUSPENDED:
+    case LOCAL_RESUMING:
         handle_idle_death(l, status);
         break;
     case LOCAL_NEW:

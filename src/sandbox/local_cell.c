@@ -44,9 +44,6 @@
 /* A cell that has written less is not why a disk is full. */
 #define DISK_SLACK_BYTES ((uint64_t)64 << 20)
 
-#define LOST_TEXT                                                              \
-    "Variables and imports are gone; files in /workspace are kept."
-
 static const struct {
     int signal;
     const char *name;
@@ -314,7 +311,7 @@ local_cell_died(struct local *l, const struct proc_exit *status)
     sbuf_init(&sb, MAX_REASON);
     sbuf_add_str(&sb, "The interpreter was ended (");
     local_cell_add_end(&sb, status);
-    sbuf_add_str(&sb, "). " LOST_TEXT);
+    sbuf_add_str(&sb, "). " SANDBOX_LOST_TEXT);
     lose(l, EVENT_DIED, sb.data);
 }
 
@@ -340,14 +337,16 @@ handle_grace(void *ctx)
     l->cell.grace = NULL;
     local_enter(l);
     local_cell_kill(l, EVENT_KILLED,
-                    l->cell.begun && l->cell.stop == EVENT_TIMEOUT
+                    l->cell.ask != NULL ? "The interpreter did not answer, so "
+                                          "it was ended. " SANDBOX_LOST_TEXT
+                    : l->cell.begun && l->cell.stop == EVENT_TIMEOUT
                         ? "The cell did not stop at its time limit, so the "
-                          "interpreter was ended. " LOST_TEXT
+                          "interpreter was ended. " SANDBOX_LOST_TEXT
                     : l->cell.begun
                         ? "The cell did not stop when asked, so the "
-                          "interpreter was ended. " LOST_TEXT
+                          "interpreter was ended. " SANDBOX_LOST_TEXT
                         : "The interpreter did not take the cell, so it was "
-                          "ended. " LOST_TEXT);
+                          "ended. " SANDBOX_LOST_TEXT);
     local_leave(l);
 }
 
@@ -450,7 +449,7 @@ kill_for_memory(struct local *l)
     sbuf_init(&sb, MAX_REASON);
     sbuf_add_str(&sb, "The interpreter was ended at the memory limit of ");
     str_add_bytes(&sb, l->limits.memory_bytes);
-    sbuf_add_str(&sb, ". " LOST_TEXT);
+    sbuf_add_str(&sb, ". " SANDBOX_LOST_TEXT);
     local_cell_kill(l, EVENT_MEMORY, sb.data);
 }
 
@@ -573,6 +572,12 @@ local_cell_event(struct local *l, const struct cJSON *event, size_t len)
     if (!l->cell_active || l->state == LOCAL_ENDING || name == NULL ||
         json_int(event, "id", -1) != l->cell.id)
         return is_owed(l, name);
+    if (l->cell.ask != NULL) {
+        if (strcmp(name, l->cell.ask->op) != 0)
+            return false;
+        local_ask_answer(l, event);
+        return true;
+    }
     if (strcmp(name, "done") == 0) {
         handle_done(l, event);
         return true;
@@ -614,13 +619,20 @@ send_cell(struct local *l, const struct sandbox_cell *cell)
     local_link_send(l->link, sb.data, sb.len);
 }
 
-/* Bytes of processes that earlier cells left behind. */
+/* What went on between the cells: that something went on computing until it
+   was suspended, and bytes of processes that earlier cells left behind. */
 static void
-tell_later_output(struct local *l)
+tell_of_before(struct local *l)
 {
     AUTO_SBUF struct sbuf text = {0};
 
-    if (l->later.len == 0)
+    if (l->was_busy) {
+        l->was_busy = false;
+        note(l, "idle",
+             "Something was still computing when the sandbox was suspended; it "
+             "goes on now.");
+    }
+    if (l->later.len == 0 || !l->cell_active)
         return;
     sbuf_init(&text, LOCAL_MAX_LATER_BYTES);
     sbuf_add(&text, l->later.data, l->later.len);
@@ -628,20 +640,17 @@ tell_later_output(struct local *l)
     note(l, "later", text.data);
 }
 
-void
-local_cell_run(struct local *l, const struct sandbox_cell *cell,
-               const struct sandbox_cell_handlers *on, void *ctx)
+/* What holds for a cell and for any other request. */
+static void
+begin(struct local *l, int64_t timeout_ms)
 {
     struct local_cell *c = &l->cell;
     uint64_t reserve;
 
-    memset(c, 0, sizeof(*c));
-    c->on = *on;
-    c->ctx = ctx;
     c->id = ++l->next_id;
     c->started_ms = clock_now_ms();
     c->started_ticks = local_watchdog_now();
-    c->timeout_ms = cell->timeout_ms < 0 ? l->limits.cell_ms : cell->timeout_ms;
+    c->timeout_ms = timeout_ms < 0 ? l->limits.cell_ms : timeout_ms;
     c->free_bytes = local_watchdog_free(l->env.workspace_fd, &reserve);
     l->cell_active = true;
     l->fresh = false;
@@ -650,9 +659,40 @@ local_cell_run(struct local *l, const struct sandbox_cell *cell,
     if (c->timeout_ms > 0)
         c->timeout = loop_add_timer(l->loop, c->timeout_ms, handle_timeout, l);
     c->watch = loop_add_timer(l->loop, WATCH_MS, handle_watch, l);
+}
+
+void
+local_cell_run(struct local *l, const struct sandbox_cell *cell,
+               const struct sandbox_cell_handlers *on, void *ctx)
+{
+    memset(&l->cell, 0, sizeof(l->cell));
+    l->cell.on = *on;
+    l->cell.ctx = ctx;
+    begin(l, cell->timeout_ms);
     send_cell(l, cell);
     if (!cell->silent) {
-        tell_later_output(l);
+        tell_of_before(l);
         local_leftovers_tell(l);
     }
+}
+
+void
+local_cell_ask(struct local *l, const struct local_ask *ask, const char *line,
+               size_t len)
+{
+    memset(&l->cell, 0, sizeof(l->cell));
+    l->cell.ask = ask;
+    l->cell.begun = true;
+    begin(l, -1);
+    local_link_send(l->link, line, len);
+}
+
+void
+local_cell_answered(struct local *l)
+{
+    if (l->cell.stop != EVENT_OK)
+        kill_leftovers(l);
+    local_leftovers_watch(l, l->cell.free_bytes);
+    local_cell_drop(l);
+    local_set_state(l, LOCAL_IDLE);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The local back end, in three parts: local.c starts and ends the interpreter;
- * local_cell.c runs one cell and decides how it ended; local_ops.c has the
- * operations that struct sandbox calls.
+ * The local back end, in five parts: local.c starts and ends the interpreter;
+ * local_cell.c runs one cell and decides how it ended; local_ask.c has the
+ * requests that are no cells; local_suspend.c stops what runs and lets it go
+ * on; local_ops.c has the other operations that struct sandbox calls.
  */
 #ifndef SANDBOX_LOCAL_INTERNAL_H
 #define SANDBOX_LOCAL_INTERNAL_H
@@ -32,6 +33,8 @@ enum local_state {
     LOCAL_IDLE,         /* the kernel waits */
     LOCAL_RUNNING,      /* a cell */
     LOCAL_INTERRUPTING, /* a cell that was asked to stop */
+    LOCAL_SUSPENDED,    /* every process is stopped */
+    LOCAL_RESUMING,     /* they go on; the kernel has not answered yet */
     LOCAL_ENDING        /* killed; its end has not been seen yet */
 };
 
@@ -42,10 +45,42 @@ enum local_purpose { LOCAL_FOR_OPEN, LOCAL_FOR_PUT, LOCAL_FOR_CELL };
 #define LOCAL_MAX_START_ERRORS 16384u
 #define LOCAL_MAX_LATER_BYTES 4096u
 
+/* A request that is no cell. */
+struct local_ask {
+    const char *op;      /* also the name of the event that answers it */
+    const char *doing;   /* for messages: "listing variables" */
+    const char *changed; /* member of the answer with the names; NULL: none */
+};
+
+/* What was asked, and what has come of it. */
+struct local_asked {
+    const struct local_ask *ask; /* NULL: nothing is asked */
+    sandbox_vars_fn vars_done;
+    sandbox_saved_fn saved_done;
+    void *ctx;
+    int fd;       /* borrowed; outside */
+    int state_fd; /* owned; the directory of snapshots in the workspace */
+    char name[32];
+    int64_t started_ms;
+    struct error err;
+    bool lost; /* the interpreter, with it */
+    struct error loss;
+
+    /* Owned texts of the answer: names, or names, types and sizes; and what
+       was left out with its reasons. */
+    char **names;
+    size_t n_names;
+    char **left_out;
+    size_t n_left_out;
+    uint64_t n_more;
+    uint64_t n_bytes;
+};
+
 struct local_cell {
     struct sandbox_cell_handlers on;
     void *ctx;
     int64_t id;
+    const struct local_ask *ask; /* NULL: it is a cell */
     int64_t timeout_ms;
     int64_t started_ms;
     uint64_t started_ticks;    /* as local_watchdog_now */
@@ -97,6 +132,17 @@ struct local {
     struct error start_err;   /* of a failed start that is being looked at */
     char *fatal;              /* owned; what the kernel itself said */
     struct loop_timer *start_timer;
+    bool stopping;     /* LOCAL_ENDING since somebody asked for it */
+    int64_t ready_ms;  /* when it was ready */
+    char *version;     /* owned; of Python, as the kernel says; NULL: odd */
+    char *about;       /* owned; what info says of Python */
+    const char *fault; /* why it was ended while no cell ran; NULL: by itself */
+    bool settling;     /* being suspended: not all have stopped yet */
+    unsigned n_settles;
+    struct loop_timer *settle_timer;
+    struct loop_timer *resume_timer;
+    int64_t ping_id;
+    bool was_busy;      /* something was computing when it was suspended */
     int64_t eof_ms;     /* when its events ended */
     unsigned n_unasked; /* events that nobody asked for */
     unsigned n_owed;    /* cells given up whose "begin" is still to come */
@@ -120,8 +166,9 @@ struct local {
     struct local_copy *copy; /* owned */
     struct loop_task *task;  /* reports later */
 
-    bool cell_active;
+    bool cell_active; /* or a request that is no cell */
     struct local_cell cell;
+    struct local_asked asked;
     int64_t next_id;
     int64_t silent_ms; /* spent on cells that it did not take, in a row */
 
@@ -151,6 +198,12 @@ void local_destroy(struct local *l);
 
 void local_cell_run(struct local *l, const struct sandbox_cell *cell,
                     const struct sandbox_cell_handlers *on, void *ctx);
+
+/* Sends a request that is no cell; line: its text, with the id l->next_id + 1.
+   The answer comes by local_ask_answer, a loss by local_ask_lost. */
+void local_cell_ask(struct local *l, const struct local_ask *ask,
+                    const char *line, size_t len);
+
 void local_cell_text(struct local *l, enum event_stream stream,
                      const char *data, size_t len);
 
@@ -177,6 +230,9 @@ bool local_cell_disk_is_short(const struct local *l, uint64_t free_bytes);
 /* Forgets the cell, without telling anybody. */
 void local_cell_drop(struct local *l);
 
+/* The running request that is no cell has been answered. */
+void local_cell_answered(struct local *l);
+
 /* Whether three interpreters have ended in a row within a minute. Notes this
    end. */
 bool local_cell_too_many_deaths(struct local *l);
@@ -196,5 +252,36 @@ void local_leftovers_tell(struct local *l);
 
 /* The interpreter is gone, and with it all others. */
 void local_leftovers_drop(struct local *l);
+
+/* --- local_ask.c --- */
+
+void local_ask_init(struct local *l);
+void local_ask_answer(struct local *l, const struct cJSON *event);
+
+/* The interpreter has ended under it; the reason is the cell's. */
+void local_ask_lost(struct local *l);
+
+/* Forgets what was asked, without telling anybody. */
+void local_ask_drop(struct local *l);
+
+void local_vars(struct sandbox_backend *b, sandbox_vars_fn done, void *ctx);
+void local_snapshot(struct sandbox_backend *b, int fd, sandbox_saved_fn done,
+                    void *ctx);
+void local_restore(struct sandbox_backend *b, int fd, sandbox_saved_fn done,
+                   void *ctx);
+
+/* --- local_suspend.c --- */
+
+void local_suspend(struct sandbox_backend *b, sandbox_done_fn done, void *ctx);
+void local_resume(struct sandbox_backend *b, sandbox_done_fn done, void *ctx);
+void local_stop(struct sandbox_backend *b, sandbox_done_fn done, void *ctx);
+
+/* The kernel has answered a ping. */
+void local_pong(struct local *l);
+
+/* --- local_ops.c --- */
+
+/* Begins an operation that ends by local_end_op. */
+void local_begin_op(struct local *l, sandbox_done_fn done, void *ctx);
 
 #endif

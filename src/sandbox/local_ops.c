@@ -4,11 +4,13 @@
 #endif
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/loop.h"
 #include "sandbox/local_internal.h"
 #include "sandbox/local_watchdog_internal.h"
@@ -18,9 +20,10 @@
 #define DEFAULT_OUTPUT ((uint64_t)4 << 20)
 #define DEFAULT_WORKSPACE ((uint64_t)5 << 30)
 #define DEFAULT_PROCESSES 128
+#define USAGE_ENTRIES 10000u
 
-static void
-begin_op(struct local *l, sandbox_done_fn done, void *ctx)
+void
+local_begin_op(struct local *l, sandbox_done_fn done, void *ctx)
 {
     assert(l->done == NULL && l->list_done == NULL && l->task == NULL);
     l->done = done;
@@ -48,7 +51,7 @@ local_open(struct sandbox_backend *b,
     struct local *l = (struct local *)b;
     struct error err = {0};
 
-    begin_op(l, done, ctx);
+    local_begin_op(l, done, ctx);
     l->progress = progress;
     if (need_env(l, &err) < 0) {
         local_end_op(l, &err);
@@ -116,7 +119,7 @@ local_put(struct sandbox_backend *b, const struct sandbox_put *put,
     struct error err = {0};
     bool idle = l->state == LOCAL_IDLE;
 
-    begin_op(l, done, ctx);
+    local_begin_op(l, done, ctx);
     l->put_progress = progress;
     if (check_put(put, &err) < 0 || need_env(l, &err) < 0) {
         local_end_op(l, &err);
@@ -233,7 +236,7 @@ local_list(struct sandbox_backend *b, sandbox_list_fn done, void *ctx)
 {
     struct local *l = (struct local *)b;
 
-    begin_op(l, NULL, ctx);
+    local_begin_op(l, NULL, ctx);
     l->list_done = done;
     l->task = loop_defer(l->loop, report_list, l);
 }
@@ -255,7 +258,7 @@ local_get(struct sandbox_backend *b, const char *name, int fd, off_t offset,
     struct error err = {0};
     struct stat st;
 
-    begin_op(l, done, ctx);
+    local_begin_op(l, done, ctx);
     if (!l->has_env)
         error_fill(&err, ERR_SANDBOX, "there is no workspace yet");
     else
@@ -273,6 +276,45 @@ local_get(struct sandbox_backend *b, const char *name, int fd, off_t offset,
                                end_get_copy, NULL, l);
 }
 
+static const char *
+about_python(struct local *l)
+{
+    free(l->about);
+    l->about = l->version != NULL
+                   ? xasprintf("%s (%s)", l->env.python, l->version)
+                   : xstrdup(l->env.python);
+    return l->about;
+}
+
+static void
+local_info(struct sandbox_backend *b, struct sandbox_info *info)
+{
+    struct local *l = (struct local *)b;
+    bool runs = l->state != LOCAL_NEW && l->state != LOCAL_STARTING &&
+                l->state != LOCAL_PROBING;
+
+    info->backend = "local";
+    info->bound_by = "watchdog";
+    info->memory_limit_bytes = l->limits.memory_bytes;
+    info->max_processes = l->limits.processes;
+    info->workspace_limit_bytes = l->limits.workspace_bytes;
+    info->cell_ms = l->limits.cell_ms;
+    info->output_bytes = l->limits.output_bytes;
+    if (l->has_env)
+        info->workspace_bytes =
+            workspace_usage(l->env.workspace_fd, USAGE_ENTRIES, NULL);
+    if (l->has_env)
+        info->python = about_python(l);
+    if (!runs)
+        return;
+    info->level = l->no_proc ? "full, without /proc" : "full";
+    info->uptime_ms = clock_now_ms() - l->ready_ms;
+    if (info->uptime_ms < 1)
+        info->uptime_ms = 1;
+    info->memory_bytes = local_watchdog_memory(l->child.child_pid);
+    info->n_processes = (int)local_watchdog_count(l->child.child_pid);
+}
+
 static void
 local_close(struct sandbox_backend *b)
 {
@@ -285,6 +327,7 @@ local_close(struct sandbox_backend *b)
     l->copy = NULL;
     close_fd(&l->op_fd);
     local_drop_child(l);
+    local_ask_drop(l);
     local_files_fini(&l->files);
     local_env_fini(&l->env);
     if (l->depth > 0)
@@ -300,7 +343,7 @@ static const struct sandbox_ops local_ops = {
         {
             .name = "local",
             .stateful = true,
-            .survives_suspend = false,
+            .survives_suspend = true,
             .own_files_api = true,
             .has_network = false,
             .keeps_files = true,
@@ -312,6 +355,13 @@ static const struct sandbox_ops local_ops = {
     .interrupt = local_interrupt,
     .list = local_list,
     .get = local_get,
+    .suspend = local_suspend,
+    .resume = local_resume,
+    .stop = local_stop,
+    .vars = local_vars,
+    .snapshot = local_snapshot,
+    .restore = local_restore,
+    .info = local_info,
     .close = local_close,
 };
 
@@ -348,6 +398,7 @@ local_new(struct loop *loop, const struct local_config *config,
     fill_limits(&l->limits);
     local_env_init(&l->env);
     l->op_fd = -1;
+    local_ask_init(l);
     sbuf_init(&l->start_errors, LOCAL_MAX_START_ERRORS);
     sbuf_init(&l->later, LOCAL_MAX_LATER_BYTES);
     return &l->base;

@@ -198,6 +198,23 @@ local_watchdog_now(void)
            (uint64_t)now.tv_nsec * per_second / 1000000000u;
 }
 
+uint64_t
+local_watchdog_memory(pid_t pid)
+{
+    struct tree t = {.pids = {pid}, .n = 1};
+    uint64_t resident[MAX_PROCESSES];
+    uint64_t sum = 0;
+
+    if (pid <= 1)
+        return 0;
+    for (size_t i = 0; i < t.n; i++) {
+        resident[i] = resident_bytes(t.pids[i]);
+        sum += resident[i];
+        add_children(&t, t.pids[i]);
+    }
+    return (uint64_t)((double)sum * own_part(&t, resident));
+}
+
 /* /proc/PID/stat from the end of the name on; NULL: it is gone. */
 static char *
 read_stat(pid_t pid, char *text, size_t size)
@@ -208,6 +225,43 @@ read_stat(pid_t pid, char *text, size_t size)
     read_small(path, text, size);
     /* The name in parentheses may hold anything. */
     return strrchr(text, ')');
+}
+
+static bool
+is_computing(char state)
+{
+    return state == 'R';
+}
+
+/* It does something, or will without being told to. */
+static bool
+is_active(char state)
+{
+    return strchr("TtZX", state) == NULL;
+}
+
+static bool
+has_thread(pid_t pid, bool (*is_so)(char state))
+{
+    char path[64];
+    char text[1024];
+    struct dirent *entry;
+    bool found = false;
+    DIR *dir;
+
+    snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+    dir = opendir(path);
+    if (dir == NULL)
+        return false;
+    for (entry = readdir(dir); entry != NULL && !found; entry = readdir(dir)) {
+        pid_t thread = (pid_t)strtol(entry->d_name, NULL, 10);
+        const char *p =
+            thread > 0 ? read_stat(thread, text, sizeof(text)) : NULL;
+
+        found = p != NULL && p[1] == ' ' && is_so(p[2]);
+    }
+    closedir(dir);
+    return found;
 }
 
 bool
@@ -294,4 +348,91 @@ local_watchdog_free(int fd, uint64_t *reserve)
     part = (uint64_t)fs.f_blocks * fs.f_frsize / RESERVE_PART;
     *reserve = part < MAX_RESERVE ? part : MAX_RESERVE;
     return (uint64_t)fs.f_bavail * fs.f_frsize;
+}
+
+/* --- suspending --- */
+
+static void
+find_tree(struct tree *t, pid_t pid)
+{
+    t->pids[0] = pid;
+    t->n = 1;
+    for (size_t i = 0; i < t->n; i++)
+        add_children(t, t->pids[i]);
+}
+
+static bool
+has_pid(const struct tree *t, pid_t pid)
+{
+    for (size_t i = 0; i < t->n; i++)
+        if (t->pids[i] == pid)
+            return true;
+    return false;
+}
+
+bool
+local_watchdog_can_suspend(pid_t pid, pid_t kernel, bool *is_busy)
+{
+    struct tree t;
+
+    *is_busy = false;
+    if (pid <= 1)
+        return false;
+    find_tree(&t, pid);
+    if (t.n < 2 || (kernel > 1 && !has_pid(&t, kernel)))
+        return false;
+    for (size_t i = 0; i < t.n && !*is_busy; i++)
+        *is_busy = has_thread(t.pids[i], is_computing);
+    return true;
+}
+
+/* Whether all had stopped before. */
+static bool
+stop_tree(struct tree *t, pid_t pid)
+{
+    bool all = true;
+
+    t->pids[0] = pid;
+    t->n = 1;
+    for (size_t i = 0; i < t->n; i++) {
+        /* A signal stops nobody in the middle of a fork: the child comes, and
+           runs. Only what was stopped before has no more children than it is
+           seen to have. */
+        if (has_thread(t->pids[i], is_active)) {
+            all = false;
+            kill(t->pids[i], SIGSTOP);
+        }
+        add_children(t, t->pids[i]);
+    }
+    return all;
+}
+
+bool
+local_watchdog_suspend(pid_t pid)
+{
+    struct tree before;
+    struct tree t;
+
+    if (pid <= 1)
+        return true;
+    if (!stop_tree(&before, pid) || !stop_tree(&t, pid))
+        return false;
+    /* One may have forked and ended between the reading of its parent's
+       children and the look at it: the child is with pid 1 by now. */
+    for (size_t i = 0; i < t.n; i++)
+        if (!has_pid(&before, t.pids[i]))
+            return false;
+    return true;
+}
+
+void
+local_watchdog_resume(pid_t pid)
+{
+    struct tree t;
+
+    if (pid <= 1)
+        return;
+    find_tree(&t, pid);
+    for (size_t i = t.n; i > 0; i--)
+        kill(t.pids[i - 1], SIGCONT);
 }

@@ -33,6 +33,22 @@ void local_watchdog_kill_cell(pid_t pid, pid_t spared, uint64_t since);
    waited for yet has. */
 bool local_watchdog_is_running(pid_t pid);
 
+/* Bytes that pid and all that descend from it have in memory; what they share
+   counts once. */
+uint64_t local_watchdog_memory(pid_t pid);
+
+/* Whether what descends from pid can be seen, kernel with it (if that is above
+   1). *is_busy: whether one of their threads is computing. */
+bool local_watchdog_can_suspend(pid_t pid, pid_t kernel, bool *is_busy);
+
+/* Tells pid and all that descend from it, in whatever session, to stop. True
+   when all had stopped already, so that no new one can appear; else this has to
+   be asked again. */
+bool local_watchdog_suspend(pid_t pid);
+
+/* Lets all of them go on, children before their parents. */
+void local_watchdog_resume(pid_t pid);
+
 /* The only child of pid; 0 when it has none or several. */
 pid_t local_watchdog_only_child(pid_t pid);
 

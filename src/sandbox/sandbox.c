@@ -20,20 +20,6 @@
 /* --- life --- */
 
 static void
-free_op(struct sandbox_op *op)
-{
-    if (op == NULL)
-        return;
-    loop_timer_remove(op->patience);
-    free_const(op->put.path);
-    free_const(op->put.name);
-    free_const(op->cell.code);
-    free_const(op->cell.language);
-    free(op->name);
-    free(op);
-}
-
-static void
 destroy(struct sandbox *sb)
 {
     for (size_t i = 0; i < sb->n_loaded; i++) {
@@ -73,15 +59,18 @@ sandbox_free(struct sandbox *sb)
         return;
     loop_task_remove(sb->pump);
     sb->pump = NULL;
+    loop_timer_remove(sb->idle_timer);
+    sb->idle_timer = NULL;
     sb->backend->ops->close(sb->backend);
     sb->backend = NULL;
     while (sb->first != NULL) {
         struct sandbox_op *op = sb->first;
 
         sb->first = op->next;
-        free_op(op);
+        sandbox_free_op(op);
     }
-    free_op(take_ptr(&sb->restored_op));
+    sandbox_free_op(take_ptr(&sb->restored_op));
+    sandbox_free_op(take_ptr(&sb->restart_op));
     sandbox_restore_fini(sb);
     if (sb->depth > 0)
         sb->dead = true;
@@ -91,59 +80,6 @@ sandbox_free(struct sandbox *sb)
 
 /* --- the queue --- */
 
-static struct sandbox_op *
-add_op(struct sandbox *sb, enum sandbox_op_kind kind, void *ctx)
-{
-    struct sandbox_op *op = xcalloc(1, sizeof(*op));
-
-    op->sb = sb;
-    op->kind = kind;
-    op->ctx = ctx;
-    op->fd = -1;
-    *sb->last = op;
-    sb->last = &op->next;
-    sb->wanted = true;
-    sandbox_schedule(sb);
-    return op;
-}
-
-static void
-remove_op(struct sandbox *sb, struct sandbox_op *op)
-{
-    struct sandbox_op **p = &sb->first;
-
-    while (*p != op)
-        p = &(*p)->next;
-    *p = op->next;
-    if (sb->last == &op->next)
-        sb->last = p;
-    op->next = NULL;
-}
-
-bool
-sandbox_end_op(struct sandbox_op *op, enum sandbox_end end,
-               const struct sandbox_outcome *outcome, const struct error *err)
-{
-    struct sandbox *sb = op->sb;
-
-    sandbox_enter(sb);
-    switch (op->kind) {
-    case SANDBOX_OP_CELL:
-        sandbox_keep_own_loss(op, outcome, err);
-        op->on.on_done(op->ctx, end, outcome, err);
-        break;
-    case SANDBOX_OP_LIST:
-        op->list_done(op->ctx, NULL, err);
-        break;
-    case SANDBOX_OP_PUT:
-    case SANDBOX_OP_GET:
-        op->done(op->ctx, end, err);
-        break;
-    }
-    free_op(op);
-    return sandbox_exit(sb);
-}
-
 /* The running one, which has ended: the next may begin. */
 static struct sandbox_op *
 finish_first(struct sandbox *sb)
@@ -151,7 +87,7 @@ finish_first(struct sandbox *sb)
     struct sandbox_op *op = sb->first;
 
     assert(op != NULL && op->running);
-    remove_op(sb, op);
+    sandbox_remove_op(sb, op);
     if (sb->state == SANDBOX_BUSY)
         sb->state = SANDBOX_IDLE;
     sandbox_schedule(sb);
@@ -170,7 +106,7 @@ end_cancelled(struct sandbox *sb)
             op = op->next;
             continue;
         }
-        remove_op(sb, op);
+        sandbox_remove_op(sb, op);
         if (!sandbox_end_op(op, SANDBOX_ERROR, NULL, &err))
             return false;
         op = sb->first;
@@ -205,7 +141,7 @@ fail_waiting(struct sandbox *sb)
         struct sandbox_op *next = op->next;
 
         if (sb->dead)
-            free_op(op);
+            sandbox_free_op(op);
         else
             sandbox_end_op(op, SANDBOX_ERROR, NULL, &why);
         op = next;
@@ -226,6 +162,12 @@ handle_open(void *ctx, enum sandbox_end end, const struct error *err)
     sb->has_opened |= ok;
     if (sb->on_open != NULL)
         sb->on_open(sb->on_open_ctx, end, err);
+    if (ok) {
+        sb->used = false;
+        sb->n_cells = 0;
+    }
+    if (!sb->dead && !ok)
+        sandbox_restart_end(sb, &sb->why);
     if (!sb->dead && !ok)
         fail_waiting(sb);
     if (!sb->dead)
@@ -253,7 +195,34 @@ handle_list(void *ctx, const struct sandbox_list *list, const struct error *err)
     finish_first(sb);
     sandbox_enter(sb);
     op->list_done(op->ctx, list, err);
-    free_op(op);
+    sandbox_free_op(op);
+    sandbox_exit(sb);
+}
+
+static void
+handle_vars(void *ctx, const struct sandbox_vars *vars, const struct error *err)
+{
+    struct sandbox_op *op = ctx;
+    struct sandbox *sb = op->sb;
+
+    finish_first(sb);
+    sandbox_enter(sb);
+    op->vars_done(op->ctx, vars, err);
+    sandbox_free_op(op);
+    sandbox_exit(sb);
+}
+
+static void
+handle_saved(void *ctx, const struct sandbox_saved *saved,
+             const struct error *err)
+{
+    struct sandbox_op *op = ctx;
+    struct sandbox *sb = op->sb;
+
+    finish_first(sb);
+    sandbox_enter(sb);
+    op->saved_done(op->ctx, saved, err);
+    sandbox_free_op(op);
     sandbox_exit(sb);
 }
 
@@ -331,7 +300,8 @@ handle_cell_done(void *ctx, enum sandbox_end end,
         sb->lost_cell = sb->last_cell;
     if (end == SANDBOX_RESTARTED) {
         free(take_ptr(&sb->idle_loss));
-        sb->loss_is_late = false;
+        sb->loss_is_late = sb->loss_is_asked = false;
+        sb->n_cells = 0;
         sandbox_restore_begin(sb, op, outcome);
         return;
     }
@@ -340,8 +310,8 @@ handle_cell_done(void *ctx, enum sandbox_end end,
         sb->wanted = sb->first != NULL;
         sb->restore_needed = true;
     }
-    if (end == SANDBOX_DONE && sb->idle_loss != NULL && !op->cell.silent &&
-        !op->is_late)
+    if (end == SANDBOX_DONE && sb->idle_loss != NULL && !sb->loss_is_asked &&
+        !op->cell.silent && !op->is_late)
         end_after_idle_loss(sb, op, outcome);
     else
         sandbox_end_op(op, end, outcome, err);
@@ -362,13 +332,15 @@ run_op(struct sandbox *sb, struct sandbox_op *op)
 
     op->running = true;
     op->started_ms = clock_now_ms();
-    if (sb->state == SANDBOX_IDLE)
+    if (sb->state == SANDBOX_IDLE || sb->state == SANDBOX_SUSPENDED)
         sb->state = SANDBOX_BUSY;
     switch (op->kind) {
     case SANDBOX_OP_PUT:
         ops->put(sb->backend, &op->put, handle_put_progress, handle_done, op);
         break;
     case SANDBOX_OP_CELL:
+        sb->used = true;
+        sb->n_cells += !op->cell.silent;
         if (op->cell.number > 0)
             sb->last_cell = op->cell.number;
         ops->run_cell(sb->backend, &op->cell, &cell_handlers, op);
@@ -380,6 +352,19 @@ run_op(struct sandbox *sb, struct sandbox_op *op)
         ops->get(sb->backend, op->name, op->fd, op->offset, op->limit,
                  handle_done, op);
         break;
+    case SANDBOX_OP_VARS:
+        ops->vars(sb->backend, handle_vars, op);
+        break;
+    case SANDBOX_OP_SNAPSHOT:
+        ops->snapshot(sb->backend, op->fd, handle_saved, op);
+        break;
+    case SANDBOX_OP_RESTORE:
+        sb->used = true;
+        ops->restore(sb->backend, op->fd, handle_saved, op);
+        break;
+    case SANDBOX_OP_RESTART:
+        sandbox_restart_begin(sb, op);
+        break;
     }
 }
 
@@ -388,7 +373,7 @@ advance(struct sandbox *sb)
 {
     struct sandbox_op *op = sb->first;
 
-    if (op != NULL && op->running)
+    if ((op != NULL && op->running) || sb->idle_runs)
         return;
     switch (sb->state) {
     case SANDBOX_NEW:
@@ -406,7 +391,9 @@ advance(struct sandbox *sb)
     case SANDBOX_OPENING:
         return;
     case SANDBOX_IDLE:
-        if (sb->restore_needed)
+        /* What a restart brings back need not be brought back before it. */
+        if (sb->restore_needed &&
+            (op == NULL || op->kind != SANDBOX_OP_RESTART))
             sandbox_restore_begin(sb, NULL, NULL);
         else if (op != NULL)
             run_op(sb, op);
@@ -414,6 +401,13 @@ advance(struct sandbox *sb)
     case SANDBOX_BUSY:
         if (sb->restoring)
             sandbox_restore_step(sb);
+        return;
+    case SANDBOX_SUSPENDED:
+        /* What is stopped can be ended as it is. */
+        if (op != NULL && op->kind == SANDBOX_OP_RESTART && sb->used)
+            run_op(sb, op);
+        else if (op != NULL)
+            sandbox_idle_resume(sb);
         return;
     }
 }
@@ -431,6 +425,8 @@ handle_pump(void *ctx)
             sandbox_restore_end(sb);
         if (!sb->dead)
             advance(sb);
+        if (!sb->dead)
+            sandbox_idle_update(sb);
     }
     sandbox_exit(sb);
 }
@@ -442,19 +438,17 @@ sandbox_schedule(struct sandbox *sb)
         sb->pump = loop_defer(sb->loop, handle_pump, sb);
 }
 
-static void
-handle_lost(void *ctx, const struct error *err)
+void
+sandbox_lose(struct sandbox *sb, const struct error *err)
 {
-    struct sandbox *sb = ctx;
     AUTO_FREE char *text =
         xasprintf("%s; variables and imports are gone", err->msg);
 
     LOG_WARN("%s", err->msg);
     free(sb->idle_loss);
-    sb->idle_loss = xasprintf("Before this cell, %s: variables and imports of "
-                              "earlier cells were gone.",
-                              err->msg);
-    sb->loss_is_late = false;
+    sb->idle_loss =
+        xasprintf("Before this cell, %s. " SANDBOX_LOST_TEXT, err->msg);
+    sb->loss_is_late = sb->loss_is_asked = false;
     sb->lost_cell = sb->last_cell;
     sb->restore_needed = true;
     sb->state = SANDBOX_NEW;
@@ -464,6 +458,12 @@ handle_lost(void *ctx, const struct error *err)
     if (sb->on_late != NULL && sb->last_cell > 0)
         sb->on_late(sb->on_late_ctx, 0, text);
     sandbox_exit(sb);
+}
+
+static void
+handle_lost(void *ctx, const struct error *err)
+{
+    sandbox_lose(ctx, err);
 }
 
 /* --- for the callers --- */
@@ -483,6 +483,8 @@ sandbox_new(struct loop *loop, struct sandbox_backend *backend,
         sb->limits = *limits;
     if (sb->limits.cell_ms <= 0)
         sb->limits.cell_ms = SANDBOX_CELL_MS;
+    if (sb->limits.idle_suspend_ms == 0)
+        sb->limits.idle_suspend_ms = SANDBOX_IDLE_SUSPEND_MS;
     backend->on_lost = handle_lost;
     backend->on_lost_ctx = sb;
     return sb;
@@ -532,70 +534,6 @@ sandbox_on_progress(struct sandbox *sb, void (*fn)(void *ctx, const char *what),
 {
     sb->on_progress = fn;
     sb->on_progress_ctx = ctx;
-}
-
-struct sandbox_op *
-sandbox_put(struct sandbox *sb, const struct sandbox_put *put,
-            sandbox_progress_fn progress, sandbox_done_fn done, void *ctx)
-{
-    struct sandbox_op *op = add_op(sb, SANDBOX_OP_PUT, ctx);
-
-    op->put = *put;
-    op->put.path = xstrdup(put->path);
-    op->put.name = xstrdup(put->name);
-    op->progress = progress;
-    op->done = done;
-    return op;
-}
-
-struct sandbox_op *
-sandbox_run_cell(struct sandbox *sb, const struct sandbox_cell *cell,
-                 const struct sandbox_cell_handlers *on, void *ctx)
-{
-    struct sandbox_op *op = add_op(sb, SANDBOX_OP_CELL, ctx);
-
-    op->cell = *cell;
-    op->cell.code = xstrndup(cell->code, cell->code_len);
-    op->cell.language = xstrdup(cell->language);
-    if (cell->timeout_ms < 0)
-        op->cell.timeout_ms = sb->limits.cell_ms;
-    op->on = *on;
-    return op;
-}
-
-struct sandbox_op *
-sandbox_list_files(struct sandbox *sb, sandbox_list_fn done, void *ctx)
-{
-    struct sandbox_op *op = add_op(sb, SANDBOX_OP_LIST, ctx);
-
-    op->list_done = done;
-    return op;
-}
-
-struct sandbox_op *
-sandbox_get(struct sandbox *sb, const char *name, int fd, off_t offset,
-            off_t limit, sandbox_done_fn done, void *ctx)
-{
-    struct sandbox_op *op = add_op(sb, SANDBOX_OP_GET, ctx);
-
-    op->name = xstrdup(name);
-    op->fd = fd;
-    op->offset = offset;
-    op->limit = limit;
-    op->done = done;
-    return op;
-}
-
-void
-sandbox_cancel(struct sandbox_op *op)
-{
-    struct sandbox *sb = op->sb;
-
-    op->cancelled = true;
-    if (!op->running)
-        sandbox_schedule(sb);
-    else
-        sb->backend->ops->interrupt(sb->backend);
 }
 
 void

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * struct sandbox, in three parts: sandbox.c queues and runs operations;
- * sandbox_restore.c brings back what a lost interpreter had; sandbox_late.c
- * answers for cells that do not stop when asked.
+ * struct sandbox, in five parts: sandbox.c opens the back end and runs what is
+ * queued; sandbox_queue.c makes operations and ends them; sandbox_idle.c
+ * suspends, closes and restarts it; sandbox_restore.c brings back what a lost
+ * interpreter had; sandbox_late.c answers for cells that do not stop when
+ * asked.
  */
 #ifndef SANDBOX_SANDBOX_INTERNAL_H
 #define SANDBOX_SANDBOX_INTERNAL_H
@@ -22,7 +24,11 @@ enum sandbox_op_kind {
     SANDBOX_OP_PUT,
     SANDBOX_OP_CELL,
     SANDBOX_OP_LIST,
-    SANDBOX_OP_GET
+    SANDBOX_OP_GET,
+    SANDBOX_OP_VARS,
+    SANDBOX_OP_SNAPSHOT,
+    SANDBOX_OP_RESTORE,
+    SANDBOX_OP_RESTART
 };
 
 struct sandbox_op {
@@ -47,6 +53,8 @@ struct sandbox_op {
     sandbox_progress_fn progress;
     sandbox_done_fn done;
     sandbox_list_fn list_done;
+    sandbox_vars_fn vars_done;
+    sandbox_saved_fn saved_done;
     void *ctx;
 };
 
@@ -84,15 +92,25 @@ struct sandbox {
     int restore_fd;
     struct sandbox_op *restored_op; /* owned; told when it is done */
     struct sandbox_kept kept;
-    char *idle_loss;   /* owned; the next cell is told */
-    bool loss_is_late; /* it is that of a cell that ended late */
-    int last_cell;     /* the number of the last one that was run */
-    int lost_cell;     /* the last one whose interpreter is gone */
+    char *idle_loss;    /* owned; the next cell is told */
+    bool loss_is_late;  /* it is that of a cell that ended late */
+    bool loss_is_asked; /* by a restart: only the model is told */
+    int last_cell;      /* the number of the last one that was run */
+    int lost_cell;      /* the last one whose interpreter is gone */
     struct sandbox_names loaded_again;
     struct sandbox_names not_loaded;
 
     struct sandbox_loaded *loaded; /* owned */
     size_t n_loaded;
+
+    /* While nothing is to be done. */
+    struct loop_timer *idle_timer;
+    int64_t idle_since_ms;
+    bool idle_runs;  /* the back end is suspending, resuming or stopping */
+    bool no_suspend; /* it has said that it cannot */
+    bool used;       /* something has run in this interpreter */
+    int n_cells;     /* of the person's and the model's, in this one */
+    struct sandbox_op *restart_op; /* owned; told when the files are back */
 
     sandbox_done_fn on_open;
     void *on_open_ctx;
@@ -113,6 +131,16 @@ void sandbox_schedule(struct sandbox *sb);
 void sandbox_enter(struct sandbox *sb);
 bool sandbox_exit(struct sandbox *sb);
 
+/* The interpreter is gone while no cell ran. */
+void sandbox_lose(struct sandbox *sb, const struct error *err);
+
+/* --- sandbox_queue.c --- */
+
+void sandbox_free_op(struct sandbox_op *op); /* NULL is allowed */
+
+/* Takes it out of the queue. */
+void sandbox_remove_op(struct sandbox *sb, struct sandbox_op *op);
+
 /* Tells the caller and frees op. False when the caller freed sb. */
 bool sandbox_end_op(struct sandbox_op *op, enum sandbox_end end,
                     const struct sandbox_outcome *outcome,
@@ -125,6 +153,21 @@ bool sandbox_end_op(struct sandbox_op *op, enum sandbox_end end,
 void sandbox_keep_own_loss(struct sandbox_op *op,
                            const struct sandbox_outcome *outcome,
                            const struct error *err);
+
+/* --- sandbox_idle.c --- */
+
+/* Sets or removes the timer, as the state and the queue are now. */
+void sandbox_idle_update(struct sandbox *sb);
+
+/* Lets everything go on, for the operation that waits. */
+void sandbox_idle_resume(struct sandbox *sb);
+
+/* Begins a restart; op, the first of the queue, is told when it is done. */
+void sandbox_restart_begin(struct sandbox *sb, struct sandbox_op *op);
+
+/* Ends it, if one is under way. err NULL: there is a new interpreter, and what
+   could be loaded again has been. False when the caller freed sb. */
+bool sandbox_restart_end(struct sandbox *sb, const struct error *err);
 
 /* --- sandbox_restore.c --- */
 

@@ -41,6 +41,7 @@ keep_loss(struct sandbox *sb, char *loss)
     free(sb->idle_loss);
     sb->idle_loss = loss;
     sb->loss_is_late = true;
+    sb->loss_is_asked = false;
 }
 
 void
@@ -134,6 +135,6 @@ sandbox_take_late_loss(struct sandbox *sb)
 {
     if (!sb->loss_is_late)
         return NULL;
-    sb->loss_is_late = false;
+    sb->loss_is_late = sb->loss_is_asked = false;
     return take_ptr(&sb->idle_loss);
 }

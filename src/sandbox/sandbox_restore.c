@@ -157,6 +157,23 @@ complete_reason(struct sandbox *sb, const char *reason)
     return sbuf_take(&out);
 }
 
+/* It was for this that the files were brought back. */
+static void
+end_restart(struct sandbox *sb)
+{
+    AUTO_SBUF struct sbuf names = {0};
+    struct error err = {0};
+
+    sbuf_init(&names, MAX_REASON_BYTES);
+    add_names(&names, "could not be loaded again", &sb->not_loaded);
+    if (sb->state == SANDBOX_NEW)
+        error_fill(&err, ERR_SANDBOX,
+                   "the interpreter ended again while files were loaded");
+    else if (names.len > 0)
+        error_fill(&err, ERR_DATA, "%.*s", (int)names.len - 1, names.data);
+    sandbox_restart_end(sb, err.code != ERR_NONE ? &err : NULL);
+}
+
 void
 sandbox_restore_end(struct sandbox *sb)
 {
@@ -190,6 +207,8 @@ sandbox_restore_end(struct sandbox *sb)
     sandbox_schedule(sb);
     if (op != NULL)
         sandbox_end_op(op, SANDBOX_RESTARTED, &kept.outcome, NULL);
+    else if (sb->restart_op != NULL)
+        end_restart(sb);
     fini_kept(&kept);
 }
 
@@ -314,6 +333,7 @@ sandbox_restore_step(struct sandbox *sb)
     cell.code_len = strlen(setup);
     cell.timeout_ms = sb->limits.cell_ms;
     sb->restore_runs = true;
+    sb->used = true;
     sb->backend->ops->run_cell(sb->backend, &cell, &quiet, sb);
 }
 

@@ -91,6 +91,8 @@ walk_entry(struct walk *w, int dir_fd, const char *name, int depth)
 {
     struct stat st;
 
+    if (depth == 0 && strcmp(name, WORKSPACE_STATE) == 0)
+        return;
     if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
         return;
     if (!S_ISDIR(st.st_mode)) {
@@ -347,7 +349,10 @@ workspace_usage(int root_fd, size_t max_entries, bool *whole)
 {
     size_t left = max_entries;
     int fd = openat(root_fd, ".", OPEN_DIR);
+    bool all = fd >= 0;
+    uint64_t total = fd >= 0 ? add_usage(fd, &left, 0, &all) : 0;
 
-    *whole = fd >= 0;
-    return fd >= 0 ? add_usage(fd, &left, 0, whole) : 0;
+    if (whole != NULL)
+        *whole = all;
+    return total;
 }

@@ -18,6 +18,9 @@ struct sandbox_file;
 
 #define WORKSPACE_MAX_ENTRIES 1000u
 #define WORKSPACE_MAX_DEPTH 8
+/* Where snapshots lie on their way out and in; at the top, never listed. */
+#define WORKSPACE_STATE ".state"
+
 /* A directory is not read beyond this many entries in all. */
 #define WORKSPACE_MAX_SEEN 100000u
 
@@ -37,8 +40,8 @@ typedef bool (*workspace_ours_fn)(void *ctx, const char *name);
 bool workspace_name_ok(const char *name);
 
 /*
- * Lists what lies below root_fd, the directory "data" at the top left out.
- * Directories are entered, not listed. Errors: ERR_IO.
+ * Lists what lies below root_fd, "data" and WORKSPACE_STATE at the top left
+ * out. Directories are entered, not listed. Errors: ERR_IO.
  */
 WARN_UNUSED int workspace_list(int root_fd, workspace_ours_fn ours, void *ctx,
                                struct workspace_list *out, struct error *err);
@@ -57,8 +60,8 @@ WARN_UNUSED int workspace_open_by_walk(int root_fd, const char *name,
                                        struct error *err);
 
 /* Bytes that lie below root_fd, over at most max_entries entries; links are
-   not followed. *whole: nothing was left out, be it for the number of entries,
-   their depth, or a directory that could not be read. */
+   not followed. *whole, if not NULL: nothing was left out, be it for the number
+   of entries, their depth, or a directory that could not be read. */
 uint64_t workspace_usage(int root_fd, size_t max_entries, bool *whole);
 
 #endif

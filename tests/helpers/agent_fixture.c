@@ -27,6 +27,7 @@
 #include "base/utf8.h"
 #include "claude/claude.h"
 #include "claude/transport.h"
+#include "helpers/fake_sandbox.h"
 #include "model/event.h"
 #include "model/output.h"
 #include "model/price.h"
@@ -431,6 +432,7 @@ static const struct sandbox_ops box_ops = {
     .interrupt = box_interrupt,
     .list = box_list,
     .get = box_get,
+    UNUSED_SANDBOX_OPS,
     .close = box_close,
 };
 

@@ -7,14 +7,17 @@
  *     sandbox_driver [OPTION=VALUE...] [--] [CODE...]
  *
  * Options: bwrap python parent put (PATH or PATH:NAME, before the start)
- * memory output workspace processes timeout_ms terminal=1 uid
- * count=1 (what cells print is counted and dropped)
+ * memory output workspace processes timeout_ms terminal=1 uid idle_suspend_ms
+ * idle_close_ms cell_ms count=1 (what cells print is counted and dropped)
  *
  * Requests: {"op":"cell","code":S,"timeout_ms":N,"silent":B,"number":N}
  *           {"op":"put","path":S,"name":S,"offset":N,"limit":N}
  *           {"op":"list"} {"op":"get","name":S,"path":S,"limit":N}
  *           {"op":"loaded","path":S,"name":S,"variable":S,"setup":S}
- *           {"op":"interrupt"} (the running cell) {"op":"quit"}
+ *           {"op":"vars"} {"op":"snapshot","path":S} {"op":"restore","path":S}
+ *           {"op":"restart"} {"op":"info"} {"op":"take_loss"}
+ *           {"op":"interrupt"} (the last of these or of the cells)
+ *           {"op":"quit"}
  */
 #ifdef HAVE_CONFIG_H
 #include "config.h"
@@ -50,7 +53,8 @@ struct driver {
     struct sandbox *sb;
     struct loop_fd *input;
     struct sbuf lines;
-    struct sandbox_op *cell; /* the one that an interrupt means */
+    struct job *jobs;        /* owned: what has not ended */
+    struct sandbox_op *last; /* the one that an interrupt means */
     int64_t start_us;
     int64_t timeout_ms;
     int n_open; /* operations that have not ended */
@@ -63,6 +67,7 @@ struct driver {
 
 struct job {
     struct driver *d;
+    struct job *next;
     struct sandbox_op *op;
     int fd;
     char *name; /* owned */
@@ -229,9 +234,14 @@ static void
 free_job(struct job *job)
 {
     struct driver *d = job->d;
+    struct job **p = &d->jobs;
 
-    if (d->cell == job->op)
-        d->cell = NULL;
+    while (*p != job)
+        p = &(*p)->next;
+    *p = job->next;
+
+    if (d->last == job->op)
+        d->last = NULL;
     if (job->fd >= 0)
         close(job->fd);
     free(job->name);
@@ -332,6 +342,111 @@ on_list(void *ctx, const struct sandbox_list *list, const struct error *err)
     free_job(job);
 }
 
+static void
+on_vars(void *ctx, const struct sandbox_vars *vars, const struct error *err)
+{
+    struct job *job = ctx;
+    struct sbuf sb;
+
+    begin(job->d, &sb, "vars");
+    add_err(&sb, err);
+    if (vars != NULL) {
+        json_add_member_int(&sb, "left_out", (int64_t)vars->n_left_out);
+        json_add_key(&sb, "vars");
+        sbuf_add_char(&sb, '[');
+        for (size_t i = 0; i < vars->n_vars; i++) {
+            sbuf_add_str(&sb, i > 0 ? ",{" : "{");
+            json_add_member_str(&sb, "name", vars->vars[i].name);
+            json_add_member_str(&sb, "type", vars->vars[i].type);
+            json_add_member_str(&sb, "size", vars->vars[i].size);
+            sbuf_add_char(&sb, '}');
+        }
+        sbuf_add_char(&sb, ']');
+    }
+    finish(&sb);
+    free_job(job);
+}
+
+static void
+on_saved(void *ctx, const struct sandbox_saved *saved, const struct error *err)
+{
+    struct job *job = ctx;
+    struct sbuf sb;
+
+    begin(job->d, &sb, "saved");
+    json_add_member_str(&sb, "name", job->name);
+    add_err(&sb, err);
+    if (saved != NULL) {
+        json_add_member_int(&sb, "bytes", (int64_t)saved->n_bytes);
+        json_add_key(&sb, "names");
+        sbuf_add_char(&sb, '[');
+        for (size_t i = 0; i < saved->n_names; i++) {
+            if (i > 0)
+                sbuf_add_char(&sb, ',');
+            json_add_str(&sb, saved->names[i]);
+        }
+        sbuf_add_char(&sb, ']');
+        json_add_key(&sb, "left_out");
+        sbuf_add_char(&sb, '{');
+        for (size_t i = 0; i < saved->n_left_out; i++)
+            json_add_member_str(&sb, saved->left_out[i].name,
+                                saved->left_out[i].why);
+        sbuf_add_char(&sb, '}');
+    }
+    finish(&sb);
+    free_job(job);
+}
+
+static void
+on_late(void *ctx, int cell, const char *loss)
+{
+    struct driver *d = ctx;
+    struct sbuf sb;
+
+    begin(d, &sb, "late");
+    json_add_member_int(&sb, "cell", cell);
+    json_add_member_str(&sb, "loss", loss);
+    finish(&sb);
+}
+
+static void
+tell_info(struct driver *d)
+{
+    static const char *const states[] = {
+        [SANDBOX_NEW] = "new",
+        [SANDBOX_OPENING] = "opening",
+        [SANDBOX_IDLE] = "idle",
+        [SANDBOX_BUSY] = "busy",
+        [SANDBOX_SUSPENDED] = "suspended",
+        [SANDBOX_FAILED] = "failed",
+    };
+    struct sandbox_info info;
+    struct sbuf sb;
+
+    sandbox_info(d->sb, &info);
+    begin(d, &sb, "info");
+    json_add_member_str(&sb, "state", states[sandbox_state(d->sb)]);
+    json_add_member_str(&sb, "backend", info.backend);
+    json_add_member_str(&sb, "level", info.level);
+    json_add_member_str(&sb, "python", info.python);
+    json_add_member_str(&sb, "bound_by", info.bound_by);
+    json_add_member_int(&sb, "uptime_ms", info.uptime_ms);
+    json_add_member_int(&sb, "memory", (int64_t)info.memory_bytes);
+    json_add_member_int(&sb, "memory_limit", (int64_t)info.memory_limit_bytes);
+    json_add_member_int(&sb, "processes", info.n_processes);
+    json_add_member_int(&sb, "max_processes", info.max_processes);
+    json_add_member_int(&sb, "workspace", (int64_t)info.workspace_bytes);
+    json_add_member_int(&sb, "workspace_limit",
+                        (int64_t)info.workspace_limit_bytes);
+    json_add_member_int(&sb, "cell_ms", info.cell_ms);
+    json_add_member_int(&sb, "output", (int64_t)info.output_bytes);
+    json_add_member_int(&sb, "idle_suspend_ms", info.idle_suspend_ms);
+    json_add_member_int(&sb, "idle_close_ms", info.idle_close_ms);
+    json_add_member_bool(&sb, "suspended", info.is_suspended);
+    json_add_member_int(&sb, "cells", info.n_cells);
+    finish(&sb);
+}
+
 static struct job *
 new_job(struct driver *d, const char *name)
 {
@@ -340,6 +455,8 @@ new_job(struct driver *d, const char *name)
     job->d = d;
     job->fd = -1;
     job->name = xstrdup(name);
+    job->next = d->jobs;
+    d->jobs = job;
     d->n_open++;
     return job;
 }
@@ -364,7 +481,7 @@ run_cell(struct driver *d, const char *code, int64_t timeout_ms, bool silent,
     struct job *job = new_job(d, "cell");
 
     job->op = sandbox_run_cell(d->sb, &cell, &handlers, job);
-    d->cell = job->op;
+    d->last = job->op;
 }
 
 static void
@@ -394,6 +511,49 @@ get(struct driver *d, const char *name, const char *path, int64_t limit)
 }
 
 static void
+save(struct driver *d, const char *op, const char *path)
+{
+    struct job *job = new_job(d, op);
+    bool saves = str_eq(op, "snapshot");
+
+    job->fd = saves ? open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)
+                    : open(path, O_RDONLY | O_CLOEXEC);
+    job->op = saves ? sandbox_snapshot(d->sb, job->fd, on_saved, job)
+                    : sandbox_restore(d->sb, job->fd, on_saved, job);
+    d->last = job->op;
+}
+
+/* Operations on the interpreter itself. False: it is none of them. */
+static bool
+handle_whole(struct driver *d, const char *op, const char *path)
+{
+    struct job *job;
+
+    if (str_eq(op, "vars")) {
+        job = new_job(d, op);
+        d->last = job->op = sandbox_list_vars(d->sb, on_vars, job);
+    } else if (str_eq(op, "restart")) {
+        job = new_job(d, op);
+        d->last = job->op = sandbox_restart(d->sb, on_done, job);
+    } else if ((str_eq(op, "snapshot") || str_eq(op, "restore")) &&
+               path != NULL) {
+        save(d, op, path);
+    } else if (str_eq(op, "info")) {
+        tell_info(d);
+    } else if (str_eq(op, "take_loss")) {
+        AUTO_FREE char *loss = sandbox_take_late_loss(d->sb);
+        struct sbuf sb;
+
+        begin(d, &sb, "loss");
+        json_add_member_str(&sb, "text", loss);
+        finish(&sb);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static void
 handle_request(struct driver *d, const char *line, size_t len)
 {
     struct error err = {0};
@@ -419,11 +579,11 @@ handle_request(struct driver *d, const char *line, size_t len)
         sandbox_add_loaded(d->sb, path, name, json_string(r, "variable"),
                            json_string(r, "setup"));
     } else if (str_eq(op, "interrupt")) {
-        if (d->cell != NULL)
-            sandbox_cancel(d->cell);
+        if (d->last != NULL)
+            sandbox_cancel(d->last);
     } else if (str_eq(op, "quit")) {
         loop_stop(d->loop);
-    } else {
+    } else if (!handle_whole(d, op, path)) {
         fprintf(stderr, "sandbox_driver: bad request: %.*s\n", (int)len, line);
         d->failed = true;
         loop_stop(d->loop);
@@ -534,6 +694,12 @@ main(int argc, char **argv)
             limits.processes = (int)number(v);
         else if (take_option(arg, "timeout_ms", &v))
             d.timeout_ms = number(v);
+        else if (take_option(arg, "idle_suspend_ms", &v))
+            limits.idle_suspend_ms = number(v);
+        else if (take_option(arg, "cell_ms", &v))
+            limits.cell_ms = number(v);
+        else if (take_option(arg, "idle_close_ms", &v))
+            limits.idle_close_ms = number(v);
         else if (take_option(arg, "terminal", &v))
             config.on_terminal = number(v) != 0;
         else if (take_option(arg, "count", &v))
@@ -556,6 +722,7 @@ main(int argc, char **argv)
     d.sb = sandbox_new(d.loop, local_new(d.loop, &config, &limits), &limits);
     sandbox_on_open(d.sb, on_open, &d);
     sandbox_on_progress(d.sb, on_progress, &d);
+    sandbox_on_late_end(d.sb, on_late, &d);
     for (int i = 1; i < first; i++) {
         const char *v;
 
@@ -575,6 +742,8 @@ main(int argc, char **argv)
     loop_run(d.loop);
     loop_fd_remove(d.input);
     sandbox_free(d.sb);
+    while (d.jobs != NULL)
+        free_job(d.jobs);
     loop_free(d.loop);
     sbuf_fini(&d.lines);
     log_close();

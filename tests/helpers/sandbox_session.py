@@ -29,6 +29,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import fake_kernel  # noqa: E402
 import tap  # noqa: E402
 from host_check import HostCheck, fresh_uid  # noqa: E402
 from processes import descendants_of, process_table  # noqa: E402
@@ -370,6 +371,42 @@ class Sandbox:
         self.host.check()
         return found
 
+    # -- the interpreter itself --
+
+    def info(self):
+        self.request(op="info")
+        return self.wait("info")
+
+    def in_state(self, state, timeout=30):
+        """Asks until the sandbox is in that state; its info then."""
+        found = {}
+
+        def there():
+            found.update(self.info())
+            return found["state"] == state
+        wait_until(there, timeout, "the sandbox is %s" % state, step=0.05)
+        return found
+
+    def vars(self):
+        self.request(op="vars")
+        return self.wait("vars")
+
+    def snapshot(self, path):
+        self.request(op="snapshot", path=path)
+        return self.wait("saved", name="snapshot")
+
+    def restore(self, path):
+        self.request(op="restore", path=path)
+        return self.wait("saved", name="restore")
+
+    def restart(self):
+        self.request(op="restart")
+        return self.wait("op", name="restart")
+
+    def take_loss(self):
+        self.request(op="take_loss")
+        return self.wait("loss").get("text")
+
     # -- files --
 
     def list(self):
@@ -392,3 +429,24 @@ class Sandbox:
         names = os.listdir(self.parent)
         assert len(names) == 1, names
         return os.path.join(self.parent, names[0], "workspace")
+
+
+class Fake(Sandbox):
+    """One whose interpreter is fake_kernel: it does what a test tells it."""
+
+    def __init__(self, *options, **more):
+        self.venv = tempfile.mkdtemp(prefix="fake-")
+        os.chmod(self.venv, 0o755)
+        super().__init__("python=" + fake_kernel.install(self.venv), *options,
+                         **more)
+
+    def close(self):
+        super().close()
+        shutil.rmtree(self.venv, ignore_errors=True)
+
+    def does(self, code):
+        """From now on requests are answered by that body of a function."""
+        body = "".join("    %s\n" % line for line in code.split("\n"))
+        cell = self.cell("def answer(request):\n    id = request['id']\n"
+                         + body)
+        assert cell.outcome == "ok", cell

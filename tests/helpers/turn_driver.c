@@ -44,6 +44,7 @@
 #include "base/str.h"
 #include "claude/claude.h"
 #include "claude/transport.h"
+#include "helpers/fake_sandbox.h"
 #include "model/event.h"
 #include "model/sink.h"
 #include "sandbox/sandbox.h"
@@ -374,6 +375,7 @@ static const struct sandbox_ops box_ops = {
     .interrupt = box_interrupt,
     .list = box_list,
     .get = box_get,
+    UNUSED_SANDBOX_OPS,
     .close = box_close,
 };
 

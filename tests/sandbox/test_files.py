@@ -292,7 +292,8 @@ def test_what_comes_back_after_a_death():
         copy = sb.cell("import os\nprint(os.path.exists('data/g.csv'))")
         cell = sb.cell("import os\nos._exit(1)")
         said = "The interpreter was ended (exit status 1). Variables and " \
-            "imports are gone; files in /workspace are kept. "
+            "imports are gone; files in /workspace are kept. " \
+            "Re-create what you need. "
         if copy.stdout == "True\n" and "again: sales, g." in cell.reason:
             assert cell.reason == said + "Loaded again: sales, g.", cell
         else:

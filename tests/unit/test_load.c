@@ -28,6 +28,7 @@
 #include "base/paths.h"
 #include "base/sbuf.h"
 #include "base/str.h"
+#include "helpers/fake_sandbox.h"
 #include "model/event.h"
 #include "sandbox/sandbox.h"
 
@@ -227,6 +228,7 @@ static const struct sandbox_ops box_ops = {
     .interrupt = box_interrupt,
     .list = box_list,
     .get = box_get,
+    UNUSED_SANDBOX_OPS,
     .close = box_close,
 };
 

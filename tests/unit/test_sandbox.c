@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "base/loop.h"
 #include "base/sbuf.h"
+#include "helpers/fake_sandbox.h"
 #include "sandbox/sandbox.h"
 
 /*
@@ -218,6 +219,7 @@ static const struct sandbox_ops plain_ops = {
     .interrupt = fake_interrupt,
     .list = fake_list,
     .get = fake_get,
+    UNUSED_SANDBOX_OPS,
     .close = fake_close,
 };
 
@@ -229,6 +231,7 @@ static const struct sandbox_ops keeping_ops = {
     .interrupt = fake_interrupt,
     .list = fake_list,
     .get = fake_get,
+    UNUSED_SANDBOX_OPS,
     .close = fake_close,
 };
 
@@ -519,8 +522,8 @@ test_sandbox_tells_after_a_loss_while_idle_what_came_back(void **state)
     t.fake->base.on_lost(t.fake->base.on_lost_ctx, &err);
     run(&t, "ok");
     finish(&t, "open run(load a,silent) run(fail,silent) run(ok) "
-               "<3,ok,Before this cell, it ended: variables and imports of "
-               "earlier cells were gone. Loaded again: a. Could not be loaded "
+               "<3,ok,Before this cell, it ended. " SANDBOX_LOST_TEXT
+               " Loaded again: a. Could not be loaded "
                "again: g (g.csv: there is no such file).,-> close ");
 }
 
@@ -553,8 +556,7 @@ test_sandbox_tells_of_a_loss_while_idle(void **state)
     run(&t, "ok");
     run(&t, "ok");
     finish(&t, "open run(ok) <0,ok,-,-> open run(ok) <3,ok,Before this cell, "
-               "it ended: variables and imports of earlier cells were "
-               "gone.,-> run(ok) <0,ok,-,-> close ");
+               "it ended. " SANDBOX_LOST_TEXT ",-> run(ok) <0,ok,-,-> close ");
 }
 
 static void

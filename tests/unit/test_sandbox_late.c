@@ -22,6 +22,7 @@
 #include "base/loop.h"
 #include "base/sbuf.h"
 #include "base/str.h"
+#include "helpers/fake_sandbox.h"
 #include "sandbox/sandbox.h"
 
 struct fake {
@@ -101,6 +102,7 @@ static const struct sandbox_ops ops = {
     .open = fake_open,
     .run_cell = fake_run_cell,
     .interrupt = fake_interrupt,
+    UNUSED_SANDBOX_OPS,
     .close = fake_close,
 };
 
@@ -445,9 +447,8 @@ test_a_loss_before_it(void **state)
     loop_run(t.loop);
     end_cell(t.fake, SANDBOX_DONE, EVENT_INTERRUPTED);
     run_next(&t);
-    finish(&t,
-           LEFT "late(9,-) run(b) begin x y <3,ok,-Before this cell, it "
-                "ended: variables and imports of earlier cells were gone.> ");
+    finish(&t, LEFT "late(9,-) run(b) begin x y <3,ok,-Before this cell, it "
+                    "ended. " SANDBOX_LOST_TEXT "> ");
 }
 
 static void

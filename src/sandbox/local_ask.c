@@ -1,0 +1,598 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/loop.h"
+#include "base/str.h"
+#include "base/utf8.h"
+#include "sandbox/local_internal.h"
+#include "sandbox/local_watchdog_internal.h"
+#include "sandbox/workspace_internal.h"
+
+#define MAX_LINE_BYTES 512u
+#define MAX_TEXT_BYTES 256u
+#define MAX_WHY_BYTES 200u
+#define SNAPSHOT_SECONDS 10
+#define SNAPSHOT_BYTES ((uint64_t)1 << 30)
+#define USAGE_ENTRIES 10000u
+#define STATE_TRIES 3
+
+/* In the workspace, and never listed. */
+#define STATE WORKSPACE_STATE
+
+static const struct local_ask ask_vars = {
+    .op = "vars",
+    .doing = "listing variables",
+};
+static const struct local_ask ask_snapshot = {
+    .op = "snapshot",
+    .doing = "saving variables",
+    .changed = "saved",
+};
+static const struct local_ask ask_restore = {
+    .op = "restore",
+    .doing = "restoring variables",
+    .changed = "restored",
+};
+
+/* --- the end of it --- */
+
+static void
+free_texts(char **texts, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        free(texts[i]);
+    free(texts);
+}
+
+static void
+remove_file(struct local *l)
+{
+    struct local_asked *a = &l->asked;
+
+    if (a->state_fd < 0)
+        return;
+    if (a->name[0] != '\0')
+        unlinkat(a->state_fd, a->name, 0);
+    /* Unless a cell has put something there. */
+    unlinkat(l->env.workspace_fd, STATE, AT_REMOVEDIR);
+    close_fd(&a->state_fd);
+}
+
+void
+local_ask_init(struct local *l)
+{
+    memset(&l->asked, 0, sizeof(l->asked));
+    l->asked.state_fd = -1;
+}
+
+static void
+fini_asked(struct local_asked *a, size_t texts_each)
+{
+    free_texts(a->names, a->n_names * texts_each);
+    free_texts(a->left_out, a->n_left_out * 2);
+}
+
+/* How many texts are kept of one variable. */
+static size_t
+texts_each(const struct local_asked *a)
+{
+    return a->ask == &ask_vars ? 3 : 1;
+}
+
+void
+local_ask_drop(struct local *l)
+{
+    remove_file(l);
+    fini_asked(&l->asked, texts_each(&l->asked));
+    local_ask_init(l);
+}
+
+static void
+tell_vars(const struct local_asked *a)
+{
+    struct sandbox_vars vars = {.n_vars = a->n_names, .n_left_out = a->n_more};
+    AUTO_FREE struct sandbox_variable *list =
+        xcalloc(a->n_names + 1, sizeof(list[0]));
+
+    for (size_t i = 0; i < a->n_names; i++) {
+        list[i].name = a->names[3 * i];
+        list[i].type = a->names[3 * i + 1];
+        list[i].size = a->names[3 * i + 2];
+    }
+    vars.vars = list;
+    a->vars_done(a->ctx, &vars, NULL);
+}
+
+static void
+tell_saved(const struct local_asked *a)
+{
+    struct sandbox_saved saved = {
+        .names = (const char *const *)a->names,
+        .n_names = a->n_names,
+        .n_left_out = a->n_left_out,
+        .n_bytes = a->n_bytes,
+        .duration_ms = clock_now_ms() - a->started_ms,
+    };
+    AUTO_FREE struct sandbox_left_out *list =
+        xcalloc(a->n_left_out + 1, sizeof(list[0]));
+
+    for (size_t i = 0; i < a->n_left_out; i++) {
+        list[i].name = a->left_out[2 * i];
+        list[i].why = a->left_out[2 * i + 1];
+    }
+    saved.left_out = list;
+    a->saved_done(a->ctx, &saved, NULL);
+}
+
+static void
+report_asked(void *ctx)
+{
+    struct local *l = ctx;
+    struct local_asked a = l->asked;
+    size_t each = texts_each(&a);
+
+    l->task = NULL;
+    remove_file(l);
+    local_ask_init(l);
+    local_enter(l);
+    if (a.err.code != ERR_NONE && a.vars_done != NULL)
+        a.vars_done(a.ctx, NULL, &a.err);
+    else if (a.err.code != ERR_NONE)
+        a.saved_done(a.ctx, NULL, &a.err);
+    else if (a.vars_done != NULL)
+        tell_vars(&a);
+    else
+        tell_saved(&a);
+    fini_asked(&a, each);
+    if (a.lost && !l->dead && l->base.on_lost != NULL)
+        l->base.on_lost(l->base.on_lost_ctx, &a.loss);
+    local_leave(l);
+}
+
+/* err NULL: well. */
+static void
+end_ask(struct local *l, const struct error *err)
+{
+    if (err != NULL)
+        l->asked.err = *err;
+    l->task = loop_defer(l->loop, report_asked, l);
+}
+
+void
+local_ask_lost(struct local *l)
+{
+    struct local_asked *a = &l->asked;
+    AUTO_FREE char *why = xstrdup(l->cell.reason);
+    char *stop = why != NULL ? strstr(why, ". ") : NULL;
+    enum event_outcome how = l->cell.ending;
+
+    /* The first of the sentences, as a part of one. */
+    if (stop != NULL) {
+        *stop = '\0';
+        why[0] = (char)tolower((unsigned char)why[0]);
+    }
+    local_cell_drop(l);
+    a->lost = true;
+    error_fill(&a->loss, ERR_SANDBOX, "%s while %s", why, a->ask->doing);
+    error_fill(&a->err, how == EVENT_KILLED ? ERR_TIMEOUT : ERR_SANDBOX,
+               "%s: %s", a->ask->doing, why);
+    end_ask(l, NULL);
+}
+
+/* --- what the kernel answers --- */
+
+static char *
+keep_text(const char *text)
+{
+    size_t len = strlen(text);
+
+    return xstrndup(text, utf8_floor(text, len, MAX_TEXT_BYTES));
+}
+
+static void
+add_text(char ***texts, size_t n, const char *text)
+{
+    *texts = xgrow(*texts, n, sizeof(char *));
+    (*texts)[n] = keep_text(text != NULL ? text : "");
+}
+
+static void
+read_vars(struct local_asked *a, const struct cJSON *event)
+{
+    const struct cJSON *item = json_first(json_get(event, "vars"));
+    int64_t more = json_int(event, "left_out", 0);
+
+    a->n_more = more > 0 ? (uint64_t)more : 0;
+    for (; item != NULL; item = json_next(item)) {
+        const char *name = json_string(item, "name");
+
+        if (name == NULL)
+            continue;
+        if (a->n_names >= SANDBOX_MAX_VARS) {
+            a->n_more++;
+            continue;
+        }
+        add_text(&a->names, 3 * a->n_names, name);
+        add_text(&a->names, 3 * a->n_names + 1, json_string(item, "type"));
+        add_text(&a->names, 3 * a->n_names + 2, json_string(item, "size"));
+        a->n_names++;
+    }
+}
+
+static void
+read_saved(struct local_asked *a, const struct cJSON *event)
+{
+    const struct cJSON *item = json_first(json_get(event, a->ask->changed));
+
+    for (; item != NULL && a->n_names < SANDBOX_MAX_SAVED;
+         item = json_next(item))
+        if (json_value_string(item) != NULL)
+            add_text(&a->names, a->n_names++, json_value_string(item));
+    item = json_first(json_get(event, "left_out"));
+    for (; item != NULL && a->n_left_out < SANDBOX_MAX_SAVED;
+         item = json_next(item)) {
+        const char *name = json_string(item, "name");
+
+        if (name == NULL)
+            continue;
+        add_text(&a->left_out, 2 * a->n_left_out, name);
+        add_text(&a->left_out, 2 * a->n_left_out + 1, json_string(item, "why"));
+        a->n_left_out++;
+    }
+}
+
+/* What the kernel says went wrong, in one line. */
+static void
+fill_refusal(const struct local *l, enum event_outcome stop, const char *text,
+             struct error *err)
+{
+    const char *doing = l->asked.ask->doing;
+    AUTO_FREE char *line = NULL;
+
+    switch (stop) {
+    case EVENT_TIMEOUT:
+        error_fill(err, ERR_TIMEOUT, "%s: took longer than %lld s", doing,
+                   (long long)l->limits.cell_ms / 1000);
+        return;
+    case EVENT_DISK_LIMIT:
+        error_fill(err, ERR_LIMIT, "%s: the disk is nearly full", doing);
+        return;
+    case EVENT_INTERRUPTED:
+        error_fill(err, ERR_CANCELLED, "%s: stopped", doing);
+        return;
+    case EVENT_OK:
+    case EVENT_FAILED:
+    case EVENT_OUTPUT_LIMIT:
+    case EVENT_KILLED:
+    case EVENT_DIED:
+    case EVENT_MEMORY:
+    case EVENT_LIMIT:
+        break;
+    }
+    line = xstrndup(text, utf8_floor(text, strlen(text), MAX_WHY_BYTES));
+    for (char *p = line; *p != '\0'; p++)
+        if (*p == '\n' || *p == '\r')
+            *p = ' ';
+    error_fill(err, ERR_DATA, "%s: %s", doing, line);
+}
+
+static void
+end_copy_out(void *ctx, const struct error *err)
+{
+    struct local *l = ctx;
+
+    l->copy = NULL;
+    close_fd(&l->op_fd);
+    end_ask(l, err);
+}
+
+/* The bytes that may be written where fd is; less than there is room for. */
+static uint64_t
+room_at(int fd)
+{
+    uint64_t reserve = 0;
+    uint64_t left = local_watchdog_free(fd, &reserve);
+
+    return left > reserve ? left - reserve : 0;
+}
+
+/* What the interpreter has written, which a cell may have touched since. */
+static void
+copy_out(struct local *l)
+{
+    struct local_asked *a = &l->asked;
+    AUTO_FREE char *name = xasprintf(STATE "/%s", a->name);
+    struct error err = {0};
+    struct stat st = {0};
+
+    l->op_fd = workspace_open(l->env.workspace_fd, name, &err);
+    if (l->op_fd >= 0 && fstat(l->op_fd, &st) != 0)
+        error_fill_errno(&err, ERR_IO, "%s", a->ask->doing);
+    if (err.code == ERR_NONE && (uint64_t)st.st_size > room_at(a->fd))
+        error_fill(&err, ERR_LIMIT, "%s: the disk is nearly full",
+                   a->ask->doing);
+    if (err.code != ERR_NONE) {
+        close_fd(&l->op_fd);
+        end_ask(l, &err);
+        return;
+    }
+    a->n_bytes = (uint64_t)st.st_size;
+    l->copy = local_copy_start(l->loop, l->op_fd, 0, (off_t)SNAPSHOT_BYTES,
+                               true, a->fd, NULL, end_copy_out, NULL, l);
+}
+
+void
+local_ask_answer(struct local *l, const struct cJSON *event)
+{
+    struct local_asked *a = &l->asked;
+    enum event_outcome stop = l->cell.stop;
+    const char *error = json_string(event, "error");
+    struct error err = {0};
+
+    local_cell_answered(l);
+    if (error != NULL) {
+        fill_refusal(l, stop, error, &err);
+        end_ask(l, &err);
+    } else if (a->ask == &ask_vars) {
+        read_vars(a, event);
+        end_ask(l, NULL);
+    } else {
+        read_saved(a, event);
+        if (a->ask == &ask_snapshot)
+            copy_out(l);
+        else
+            end_ask(l, NULL);
+    }
+}
+
+/* --- the directory of snapshots --- */
+
+static int
+adopt(const struct local *l, int fd, mode_t mode, struct error *err)
+{
+    if ((l->env.drop && fchown(fd, l->env.uid, l->env.gid) != 0) ||
+        fchmod(fd, mode) != 0)
+        return err_set_errno(err, ERR_IO, "%s/" STATE, l->env.workspace);
+    return 0;
+}
+
+/* A directory whose mode a cell has taken away. By the descriptor, since a name
+   may be a link by now. */
+static void
+mend_state(int root)
+{
+    AUTO_CLOSE int fd =
+        openat(root, STATE, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    char path[64];
+
+    if (fd < 0)
+        return;
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    (void)!chmod(path, 0700);
+}
+
+/* Cells may have put anything there, and may do so at any time. */
+static int
+open_state(struct local *l, struct error *err)
+{
+    int root = l->env.workspace_fd;
+    struct stat top;
+    struct stat st;
+
+    for (int i = 0; i < STATE_TRIES; i++) {
+        AUTO_CLOSE int fd = -1;
+
+        (void)!mkdirat(root, STATE, 0700);
+        fd = openat(root, STATE,
+                    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK |
+                        O_CLOEXEC);
+        if (fd >= 0 && fstat(fd, &st) == 0 && fstat(root, &top) == 0 &&
+            st.st_dev == top.st_dev) {
+            if (adopt(l, fd, 0700, err) < 0)
+                return -1;
+            return take_fd(&fd);
+        }
+        if (fd < 0 && errno == EACCES)
+            mend_state(root);
+        else
+            unlinkat(root, STATE, 0);
+    }
+    return err_set(err, ERR_IO,
+                   "%s/" STATE ": cannot be made; remove what is "
+                   "there",
+                   l->env.workspace);
+}
+
+static void
+make_name(struct local_asked *a)
+{
+    uint64_t number = 0;
+
+    /* Two at a time do not exist: any name will do. */
+    (void)!getrandom(&number, sizeof(number), GRND_NONBLOCK);
+    snprintf(a->name, sizeof(a->name), "%016llx", (unsigned long long)number);
+}
+
+/* How large a snapshot may become in the workspace. */
+static int
+find_room(struct local *l, uint64_t *room, struct error *err)
+{
+    uint64_t used = workspace_usage(l->env.workspace_fd, USAGE_ENTRIES, NULL);
+    uint64_t limit = l->limits.workspace_bytes;
+
+    *room = room_at(l->env.workspace_fd);
+    if (*room == 0)
+        return err_set(err, ERR_LIMIT, "%s: the disk is nearly full",
+                       l->asked.ask->doing);
+    if (used >= limit)
+        return err_set(err, ERR_LIMIT,
+                       "%s: the workspace is too large; delete files in it",
+                       l->asked.ask->doing);
+    if (limit - used < *room)
+        *room = limit - used;
+    if (*room > SNAPSHOT_BYTES)
+        *room = SNAPSHOT_BYTES;
+    return 0;
+}
+
+/* --- operations --- */
+
+static struct local *
+begin_ask(struct sandbox_backend *b, const struct local_ask *ask, void *ctx)
+{
+    struct local *l = (struct local *)b;
+
+    local_ask_init(l);
+    l->asked.ask = ask;
+    l->asked.ctx = ctx;
+    l->asked.started_ms = clock_now_ms();
+    return l;
+}
+
+static int
+need_idle(const struct local *l, struct error *err)
+{
+    if (l->state != LOCAL_IDLE)
+        return err_set(err, ERR_SANDBOX, "%s: no interpreter runs",
+                       l->asked.ask->doing);
+    return 0;
+}
+
+/* limit_bytes 0: it has none. */
+static void
+send_ask(struct local *l, uint64_t limit_bytes)
+{
+    AUTO_SBUF struct sbuf sb = {0};
+    AUTO_FREE char *path = xasprintf("/workspace/" STATE "/%s", l->asked.name);
+
+    sbuf_init(&sb, MAX_LINE_BYTES);
+    sbuf_add_char(&sb, '{');
+    json_add_member_str(&sb, "op", l->asked.ask->op);
+    json_add_member_int(&sb, "id", l->next_id + 1);
+    if (l->asked.name[0] != '\0')
+        json_add_member_str(&sb, "path", path);
+    if (limit_bytes > 0) {
+        json_add_member_int(&sb, "limit_s", SNAPSHOT_SECONDS);
+        json_add_member_int(&sb, "limit_bytes", (int64_t)limit_bytes);
+    }
+    sbuf_add_str(&sb, "}\n");
+    local_cell_ask(l, l->asked.ask, sb.data, sb.len);
+}
+
+void
+local_vars(struct sandbox_backend *b, sandbox_vars_fn done, void *ctx)
+{
+    struct local *l = begin_ask(b, &ask_vars, ctx);
+    struct error err = {0};
+
+    l->asked.vars_done = done;
+    if (need_idle(l, &err) < 0)
+        end_ask(l, &err);
+    else
+        send_ask(l, 0);
+}
+
+void
+local_snapshot(struct sandbox_backend *b, int fd, sandbox_saved_fn done,
+               void *ctx)
+{
+    struct local *l = begin_ask(b, &ask_snapshot, ctx);
+    struct local_asked *a = &l->asked;
+    struct error err = {0};
+    uint64_t room = 0;
+
+    a->saved_done = done;
+    a->fd = fd;
+    if (need_idle(l, &err) == 0 && find_room(l, &room, &err) == 0)
+        a->state_fd = open_state(l, &err);
+    if (err.code != ERR_NONE) {
+        end_ask(l, &err);
+        return;
+    }
+    make_name(a);
+    send_ask(l, room);
+}
+
+static void
+end_copy_in(void *ctx, const struct error *err)
+{
+    struct local *l = ctx;
+    struct error mine = {0};
+
+    l->copy = NULL;
+    if (err == NULL && adopt(l, l->op_fd, 0600, &mine) < 0)
+        err = &mine;
+    if (err == NULL && need_idle(l, &mine) < 0)
+        err = &mine;
+    close_fd(&l->op_fd);
+    if (err != NULL)
+        end_ask(l, err);
+    else
+        send_ask(l, 0);
+}
+
+static int
+begin_copy_in(struct local *l, struct error *err)
+{
+    struct local_asked *a = &l->asked;
+    struct stat st;
+    uint64_t room;
+
+    if (need_idle(l, err) < 0 || find_room(l, &room, err) < 0)
+        return -1;
+    if (fstat(a->fd, &st) != 0)
+        return err_set_errno(err, ERR_IO, "%s", a->ask->doing);
+    if ((uint64_t)st.st_size > SNAPSHOT_BYTES)
+        return err_set(err, ERR_TOO_LARGE,
+                       "%s: the snapshot has %lld bytes, at most %lld are read",
+                       a->ask->doing, (long long)st.st_size,
+                       (long long)SNAPSHOT_BYTES);
+    if ((uint64_t)st.st_size > room)
+        return err_set(err, ERR_LIMIT,
+                       "%s: the snapshot has %lld bytes, there is room for "
+                       "%lld",
+                       a->ask->doing, (long long)st.st_size, (long long)room);
+    a->n_bytes = (uint64_t)st.st_size;
+    a->state_fd = open_state(l, err);
+    if (a->state_fd < 0)
+        return -1;
+    make_name(a);
+    l->op_fd =
+        openat(a->state_fd, a->name,
+               O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (l->op_fd < 0)
+        return err_set_errno(err, ERR_IO, "%s/" STATE, l->env.workspace);
+    return 0;
+}
+
+void
+local_restore(struct sandbox_backend *b, int fd, sandbox_saved_fn done,
+              void *ctx)
+{
+    struct local *l = begin_ask(b, &ask_restore, ctx);
+    struct error err = {0};
+
+    l->asked.saved_done = done;
+    l->asked.fd = fd;
+    if (begin_copy_in(l, &err) < 0) {
+        end_ask(l, &err);
+        return;
+    }
+    l->copy = local_copy_start(l->loop, fd, 0, (off_t)SNAPSHOT_BYTES, true,
+                               l->op_fd, NULL, end_copy_in, NULL, l);
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "sandbox/sandbox_internal.h"
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/loop.h"
+
+void
+sandbox_free_op(struct sandbox_op *op)
+{
+    if (op == NULL)
+        return;
+    loop_timer_remove(op->patience);
+    free_const(op->put.path);
+    free_const(op->put.name);
+    free_const(op->cell.code);
+    free_const(op->cell.language);
+    free(op->name);
+    free(op);
+}
+
+static struct sandbox_op *
+add_op(struct sandbox *sb, enum sandbox_op_kind kind, void *ctx)
+{
+    struct sandbox_op *op = xcalloc(1, sizeof(*op));
+
+    op->sb = sb;
+    op->kind = kind;
+    op->ctx = ctx;
+    op->fd = -1;
+    *sb->last = op;
+    sb->last = &op->next;
+    sb->wanted = true;
+    sandbox_schedule(sb);
+    return op;
+}
+
+void
+sandbox_remove_op(struct sandbox *sb, struct sandbox_op *op)
+{
+    struct sandbox_op **p = &sb->first;
+
+    while (*p != op)
+        p = &(*p)->next;
+    *p = op->next;
+    if (sb->last == &op->next)
+        sb->last = p;
+    op->next = NULL;
+}
+
+bool
+sandbox_end_op(struct sandbox_op *op, enum sandbox_end end,
+               const struct sandbox_outcome *outcome, const struct error *err)
+{
+    struct sandbox *sb = op->sb;
+
+    sandbox_enter(sb);
+    switch (op->kind) {
+    case SANDBOX_OP_CELL:
+        sandbox_keep_own_loss(op, outcome, err);
+        op->on.on_done(op->ctx, end, outcome, err);
+        break;
+    case SANDBOX_OP_LIST:
+        op->list_done(op->ctx, NULL, err);
+        break;
+    case SANDBOX_OP_VARS:
+        op->vars_done(op->ctx, NULL, err);
+        break;
+    case SANDBOX_OP_SNAPSHOT:
+    case SANDBOX_OP_RESTORE:
+        op->saved_done(op->ctx, NULL, err);
+        break;
+    case SANDBOX_OP_PUT:
+    case SANDBOX_OP_GET:
+    case SANDBOX_OP_RESTART:
+        op->done(op->ctx, end, err);
+        break;
+    }
+    sandbox_free_op(op);
+    return sandbox_exit(sb);
+}
+
+/* --- for the callers --- */
+
+struct sandbox_op *
+sandbox_put(struct sandbox *sb, const struct sandbox_put *put,
+            sandbox_progress_fn progress, sandbox_done_fn done, void *ctx)
+{
+    struct sandbox_op *op = add_op(sb, SANDBOX_OP_PUT, ctx);
+
+    op->put = *put;
+    op->put.path = xstrdup(put->path);
+    op->put.name = xstrdup(put->name);
+    op->progress = progress;
+    op->done = done;
+    return op;
+}
+
+struct sandbox_op *
+sandbox_run_cell(struct sandbox *sb, const struct sandbox_cell *cell,
+                 const struct sandbox_cell_handlers *on, void *ctx)
+{
+    struct sandbox_op *op = add_op(sb, SANDBOX_OP_CELL, ctx);
+
+    op->cell = *cell;
+    op->cell.code = xstrndup(cell->code, cell->code_len);
+    op->cell.language = xstrdup(cell->language);
+    if (cell->timeout_ms < 0)
+        op->cell.timeout_ms = sb->limits.cell_ms;
+    op->on = *on;
+    return op;
+}
+
+struct sandbox_op *
+sandbox_list_files(struct sandbox *sb, sandbox_list_fn done, void *ctx)
+{
+    struct sandbox_op *op = add_op(sb, SANDBOX_OP_LIST, ctx);
+
+    op->list_done = done;
+    return op;
+}
+
+struct sandbox_op *
+sandbox_get(struct sandbox *sb, const char *name, int fd, off_t offset,
+            off_t limit, sandbox_done_fn done, void *ctx)
+{
+    struct sandbox_op *op = add_op(sb, SANDBOX_OP_GET, ctx);
+
+    op->name = xstrdup(name);
+    op->fd = fd;
+    op->offset = offset;
+    op->limit = limit;
+    op->done = done;
+    return op;
+}
+
+struct sandbox_op *
+sandbox_list_vars(struct sandbox *sb, sandbox_vars_fn done, void *ctx)
+{
+    struct sandbox_op *op = add_op(sb, SANDBOX_OP_VARS, ctx);
+
+    op->vars_done = done;
+    return op;
+}
+
+struct sandbox_op *
+sandbox_snapshot(struct sandbox *sb, int fd, sandbox_saved_fn done, void *ctx)
+{
+    struct sandbox_op *op = add_op(sb, SANDBOX_OP_SNAPSHOT, ctx);
+
+    op->fd = fd;
+    op->saved_done = done;
+    return op;
+}
+
+struct sandbox_op *
+sandbox_restore(struct sandbox *sb, int fd, sandbox_saved_fn done, void *ctx)
+{
+    struct sandbox_op *op = add_op(sb, SANDBOX_OP_RESTORE, ctx);
+
+    op->fd = fd;
+    op->saved_done = done;
+    return op;
+}
+
+struct sandbox_op *
+sandbox_restart(struct sandbox *sb, sandbox_done_fn done, void *ctx)
+{
+    struct sandbox_op *op = add_op(sb, SANDBOX_OP_RESTART, ctx);
+
+    op->done = done;
+    return op;
+}
+
+void
+sandbox_cancel(struct sandbox_op *op)
+{
+    struct sandbox *sb = op->sb;
+
+    op->cancelled = true;
+    if (!op->running)
+        sandbox_schedule(sb);
+    else
+        sb->backend->ops->interrupt(sb->backend);
+}

@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the client makes of events that are odd, too many or too large. The
+interpreter is a fake, so that each is exactly the one that is meant."""
+
+import base64
+import os
+import struct
+import sys
+import zlib
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "helpers"))
+
+import tap  # noqa: E402
+from sandbox_session import Fake  # noqa: E402
+
+
+def png():
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + \
+            struct.pack(">I", zlib.crc32(kind + data))
+    return base64.b64encode(
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 2, 0, 0, 0))
+        + chunk(b"IDAT", zlib.compress(b"\0\1\2\3")) + chunk(b"IEND", b"")
+    ).decode()
+
+
+def lost(cell, words):
+    assert cell.end == "restarted" and cell.lost, cell
+    assert cell.outcome == "died", cell
+    assert words in cell.reason, cell
+    for part in ("Variables and imports are gone", "files in /workspace",
+                 "Re-create what you need"):
+        assert part in cell.reason, cell
+
+
+# ---- ignored ---------------------------------------------------------------
+
+def test_unknown_events_and_fields():
+    with Fake() as sb:
+        cell = sb.cell("""
+for i in range(200):
+    send({"ev": "news", "id": id, "data": [i]})
+send({"ev": "note", "id": id, "kind": "k", "text": "seen", "more": {"a": []}})
+""")
+        assert cell.outcome == "ok" and not cell.lost, cell
+        assert [n["text"] for n in cell.notes] == ["seen"], cell
+
+
+def test_events_without_their_types():
+    with Fake() as sb:
+        cell = sb.cell("""
+for text in (5, None, [], {}, True):
+    send({"ev": "note", "id": id, "kind": text, "text": text})
+    send({"ev": "display", "id": id, "data": text, "meta": text, "i": text})
+    send({"ev": text, "id": id})
+""")
+        assert cell.outcome == "ok" and not cell.lost, cell
+        assert cell.notes == [] and cell.outputs == [], cell
+
+
+def test_last_of_two_keys_counts():
+    with Fake() as sb:
+        cell = sb.cell("""
+send(b'{"ev":"display","ev":"note","id":1,"id":%d,"kind":"k",'
+     b'"text":"first","text":"last"}\\n' % id)
+""")
+        assert [n["text"] for n in cell.notes] == ["last"], cell
+
+
+def test_nul_and_broken_text():
+    with Fake() as sb:
+        cell = sb.cell("""
+send(b'{"ev":"note","id":%d,"kind":"k",'
+     b'"text":"a\\\\u0000b\\\\ud800c"}\\n' % id)
+""")
+        assert [n["text"] for n in cell.notes] == [
+            "a\ufffdb\ufffdc"], cell
+
+
+def test_base64_that_is_none():
+    with Fake() as sb:
+        cell = sb.cell("""
+for data in ("!!!", "iVBORw0KGgo", "=", 5, %r[:-9]):
+    send({"ev": "display", "id": id,
+          "data": {"image/png": data, "text/plain": "there"}})
+""" % png())
+        assert [o["png"] for o in cell.outputs] == [0] * 5, cell
+        assert [o["text"] for o in cell.outputs] == ["there"] * 5, cell
+
+
+@tap.timeout(60)
+def test_large_line_that_is_allowed():
+    with Fake() as sb:
+        cell = sb.cell("""
+send({"ev": "note", "id": id, "kind": "k", "text": "t",
+      "more": "x" * (15 << 20)})
+send(b'{"ev":"note","id":%d,"kind":"k","text":"deep","a":' % id
+     + b"[" * 15 + b"]" * 15 + b"}\\n")
+""")
+        assert [n["text"] for n in cell.notes] == ["t", "deep"], cell
+
+
+# ---- too much for one cell -------------------------------------------------
+
+@tap.timeout(60)
+def test_limits_of_a_cell():
+    picture = '{"image/png": %r}' % png()
+    cases = [
+        # what is sent, how often, how much of it is shown
+        ("data={'text/plain': 'x'}", 1200, 1000),
+        ("data=" + picture, 30, 20),
+        ("data={'text/plain': 'x'}, more='y' * (3 << 20)", 12, 10),
+    ]
+    with Fake() as sb:
+        for event, n, shown in cases:
+            cell = sb.cell("for i in range(%d):\n"
+                           "    send(dict(ev='display', id=id, %s))"
+                           % (n, event))
+            assert cell.outcome == "output_limit", (event, cell.outcome)
+            assert len(cell.outputs) == shown, (event, len(cell.outputs))
+            assert not cell.lost and "kept" in cell.reason, cell.reason
+        assert sb.cell("pass").outcome == "ok"
+
+
+# ---- the end of the interpreter --------------------------------------------
+
+ENDS = {
+    "b'no event\\n'": "no event",
+    "b'[1]\\n'": "no event",
+    "b'{\"ev\":\"note\",\"a\":' + b'[' * 16 + b']' * 16 + b'}\\n'":
+        "no event",
+    "b'{\"ev\":\"note\",\"a\":' + b'9' * 100000 + b'}\\n'": "no event",
+    "b'{\"ev\":\"note\"} x\\n'": "no event",
+    "b'{\"ev\":\"a\\0b\"}\\n'": "no event",
+    "b'{\"ev\":\"a\\xffb\"}\\n'": "no event",
+    "b'x' * (17 << 20)": "over 16 MiB",
+    "b'{\"a\":[' + b'1,' * 200000 + b'1]}\\n'": "no event",
+    "b'{\"ev\":\"pong\"}\\n' * 100": "nobody had asked for",
+}
+
+
+@tap.timeout(120)
+def test_what_ends_the_interpreter():
+    for event, words in ENDS.items():
+        with Fake() as sb:
+            sb.does("pass")
+            cell = sb.cell("import time\nsend(%s)\ntime.sleep(30)" % event)
+            lost(cell, words)
+            assert sb.cell("pass").outcome == "ok", event
+
+
+@tap.timeout(60)
+def test_events_nobody_asked_for_while_none_runs():
+    with Fake() as sb:
+        cell = sb.cell("""
+if os.fork() == 0:
+    import time
+    time.sleep(0.3)
+    for i in range(99 if first else 100):
+        send({"ev": "done", "id": id})
+    os._exit(0)
+""".replace("first", "True"))
+        assert cell.outcome == "ok", cell
+        cell = sb.cell("os.wait()")
+        assert cell.outcome == "ok" and not cell.lost, cell
+        cell = sb.cell("""
+if os.fork() == 0:
+    import time
+    time.sleep(0.3)
+    for i in range(100):
+        send({"ev": "done", "id": id})
+    os._exit(0)
+""")
+        assert cell.outcome == "ok", cell
+        late = sb.wait("late")
+        assert "that nobody had asked for" in late["loss"], late
+        assert "variables and imports are gone" in late["loss"], late
+        lost_cell = sb.cell("pass")
+        assert lost_cell.end == "restarted", lost_cell
+
+
+if __name__ == "__main__":
+    tap.main(globals())

@@ -1,0 +1,390 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What happens to a sandbox while nobody needs it: every process is stopped,
+goes on with the next operation, or is closed; and nothing outlives the
+program meanwhile."""
+
+import os
+import signal
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "helpers"))
+
+import tap  # noqa: E402
+from sandbox_session import (Sandbox, process_table,  # noqa: E402
+                             wait_until)
+
+SPIN = """
+import os, subprocess, sys, time
+x = 1
+spinner = subprocess.Popen([sys.executable, "-c", "while True: pass"],
+                           start_new_session=True)
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        while True:
+            pass
+    os._exit(0)
+os.wait()
+"""
+
+
+def inside(sb):
+    """The processes of the sandbox: all but the one that waits outside."""
+    table = process_table()
+    return {pid: table[pid][1] for pid in sb.descendants()
+            if pid in table and table[pid][0] != sb.process.pid}
+
+
+def ticks(pids):
+    """Processor time of all of them, in the unit of the system."""
+    total = 0
+    for pid in pids:
+        with open("/proc/%d/stat" % pid, "rb") as f:
+            fields = f.read().rsplit(b")", 1)[1].split()
+        total += int(fields[11]) + int(fields[12])
+    return total
+
+
+def all_stopped(sb, states="T"):
+    found = inside(sb)
+    assert len(found) >= 2, found
+    return set(found.values()) <= set(states)
+
+
+def suspended(sb, states="T"):
+    sb.in_state("suspended")
+    wait_until(lambda: all_stopped(sb, states), 20, "every process is stopped")
+
+
+def gone(pids):
+    wait_until(lambda: not Sandbox._reap(pids), 20, "the sandbox ends")
+
+
+# ---- stopped, and going on -------------------------------------------------
+
+@tap.timeout(120)
+def test_suspended_with_a_child_in_its_own_session():
+    with Sandbox("idle_suspend_ms=200") as sb:
+        cell = sb.cell(SPIN)
+        assert cell.outcome == "ok", cell
+        suspended(sb)
+        pids = inside(sb)
+        assert len(pids) >= 4, pids
+        before = ticks(pids)
+        time.sleep(1)
+        assert ticks(pids) == before
+        assert sb.info()["suspended"] is True
+        cell = sb.cell("print(x, spinner.poll())")
+        assert cell.outcome == "ok" and not cell.lost, cell
+        assert cell.stdout == "1 None\n", cell
+        assert any("still computing" in n["text"] for n in cell.notes), cell
+        wait_until(lambda: ticks(pids) > before, 20, "they go on")
+        suspended(sb)
+        cell = sb.cell("spinner.kill()\nspinner.wait()\nprint(x)")
+        assert cell.stdout == "1\n", cell
+
+
+@tap.timeout(120)
+def test_what_forks_all_the_time_is_stopped():
+    with Sandbox("idle_suspend_ms=200") as sb:
+        cell = sb.cell("""
+import os
+for _ in range(4):
+    if os.fork() == 0:
+        os.setsid()
+        while True:
+            try:
+                if os.fork() != 0:
+                    os._exit(0)
+            except OSError:
+                pass
+""")
+        assert cell.outcome == "ok", cell
+        for _ in range(5):
+            suspended(sb)
+            pids = set(inside(sb))
+            assert len(pids) >= 6, pids
+            time.sleep(0.2)
+            assert set(inside(sb)) == pids and all_stopped(sb)
+            assert sb.cell("print(2)").stdout == "2\n"
+
+
+@tap.timeout(120)
+def test_computing_after_a_forged_end():
+    """The cell says that it is done, and goes on in threads."""
+    with Sandbox("idle_suspend_ms=200") as sb:
+        cell = sb.cell("""
+import os, sys, json, threading
+sys.setswitchinterval(0.001)
+def spin():
+    while True:
+        pass
+for _ in range(3):
+    threading.Thread(target=spin, daemon=True).start()
+id = sys.modules["sandpiper_kernel"].S.id
+os.write(4, json.dumps({"ev": "done", "id": id, "status": "ok"}).encode()
+         + b"\\n")
+spin()
+""")
+        assert cell.outcome == "ok", cell
+        suspended(sb)
+        pids = inside(sb)
+        before = ticks(pids)
+        time.sleep(1)
+        assert ticks(pids) == before
+
+
+@tap.timeout(120)
+def test_suspended_while_it_imports():
+    with Sandbox("idle_suspend_ms=1", "terminal=1") as sb:
+        sb.opened()
+        for _ in range(3):
+            # One that waits for a child of vfork() stays in that call.
+            suspended(sb, "TD")
+            cell = sb.cell("print('here')")
+            assert cell.stdout == "here\n" and not cell.lost, cell
+
+
+@tap.timeout(120)
+def test_every_operation_resumes():
+    with Sandbox("idle_suspend_ms=100") as sb:
+        path = os.path.join(sb.dir, "data.csv")
+        with open(path, "w") as f:
+            f.write("a,b\n1,2\n")
+        os.chmod(path, 0o644)
+        sb.opened()
+        suspended(sb)
+        sb.request(op="put", path=path, name="data.csv")
+        assert sb.wait("op", name="put")["end"] == "done"
+        cell = sb.cell("print(open('data.csv').read())\n"
+                       "open('made', 'w').write('made')\nx = 5")
+        assert "1,2" in cell.stdout, cell
+        suspended(sb)
+        assert "made" in sb.list()
+        suspended(sb)
+        assert sb.get("made") == ("done", "", b"made")
+        suspended(sb)
+        assert "x" in [v["name"] for v in sb.vars()["vars"]]
+        suspended(sb)
+        assert sb.snapshot(os.path.join(sb.dir, "saved"))["names"] == ["x"]
+        suspended(sb)
+        assert sb.restore(os.path.join(sb.dir, "saved"))["names"] == ["x"]
+        suspended(sb)
+        assert sb.restart()["end"] == "done"
+        assert sb.cell("print('x' in globals())").stdout == "False\n"
+
+
+@tap.timeout(60)
+def test_never_suspended_when_told_so():
+    with Sandbox("idle_suspend_ms=-1", "idle_close_ms=400") as sb:
+        sb.cell("x = 1")
+        assert sb.info()["state"] == "idle"
+        sb.in_state("new")
+        assert not any(e.get("state") == "suspended" for e in sb.events)
+
+
+def wakeups(pid):
+    with open("/proc/%d/status" % pid) as f:
+        for line in f:
+            if line.startswith("voluntary_ctxt_switches:"):
+                return int(line.split()[1])
+    raise AssertionError("no count of switches")
+
+
+@tap.timeout(60)
+def test_idle_client_does_not_wake_up():
+    with Sandbox() as sb:
+        sb.cell("x = 1")
+        seen = [0]
+
+        def quiet():
+            """Nothing since the last look: the end of the cell is over."""
+            last, seen[0] = seen[0], wakeups(sb.process.pid)
+            return seen[0] == last
+        wait_until(quiet, 20, "the client waits", step=0.5)
+        time.sleep(3)
+        assert wakeups(sb.process.pid) == seen[0]
+
+
+# ---- the end of one that is suspended --------------------------------------
+
+@tap.timeout(60)
+def test_client_killed_while_suspended():
+    with Sandbox("idle_suspend_ms=200") as sb:
+        sb.cell(SPIN)
+        suspended(sb)
+        pids = sb.descendants()
+        assert len(pids) >= 5, pids
+        sb.process.kill()
+        sb.process.wait()
+        gone(pids)
+
+
+@tap.timeout(60)
+def test_closed_while_suspended():
+    with Sandbox("idle_suspend_ms=200") as sb:
+        sb.cell(SPIN)
+        suspended(sb)
+        pids = sb.descendants()
+        sb.request(op="quit")
+        assert sb.process.wait(timeout=30) == 0
+        assert not Sandbox._reap(pids), pids
+        assert os.listdir(sb.parent) == []
+
+
+@tap.timeout(60)
+def test_killed_while_suspended():
+    with Sandbox("idle_suspend_ms=200") as sb:
+        sb.cell("x = 1")
+        suspended(sb)
+        first = min(inside(sb))
+        os.kill(first, signal.SIGKILL)
+        late = sb.wait("late")
+        assert "variables and imports are gone" in late["loss"], late
+        cell = sb.cell("print('x' in globals())")
+        assert cell.end == "restarted" and cell.lost, cell
+        assert cell.stdout == "False\n", cell
+        assert "Before this cell" in cell.reason, cell
+        assert not sb.cell("print(1)").lost
+
+
+@tap.timeout(120)
+def test_no_answer_after_it_was_resumed():
+    """A cell has taken the requests away: that is found out before the next
+    cell is sent, not by its time limit."""
+    with Sandbox("idle_suspend_ms=300", timeout=90) as sb:
+        cell = sb.cell("""
+import os, threading
+def eat():
+    while True:
+        os.read(3, 65536)
+for _ in range(40):
+    threading.Thread(target=eat, daemon=True).start()
+x = 1
+""")
+        assert cell.outcome == "ok", cell
+        suspended(sb)
+        cell = sb.cell("print('x' in globals())", timeout=90)
+        # One in 41 that the right thread was faster.
+        if cell.end != "done":
+            assert cell.end == "restarted" and cell.lost, cell
+            assert cell.stdout == "False\n", cell
+            assert "did not answer when it was resumed" in cell.reason, cell
+
+
+# ---- closed ----------------------------------------------------------------
+
+@tap.timeout(60)
+def test_closed_after_a_while():
+    with Sandbox("idle_suspend_ms=100", "idle_close_ms=700") as sb:
+        sb.request(op="loaded", path="/etc/passwd", name="passwd",
+                   variable="df", setup="df = 7")
+        sb.cell("x = 1\nopen('kept', 'w').close()")
+        suspended(sb)
+        pids = sb.descendants()
+        sb.in_state("new")
+        gone(pids)
+        info = sb.info()
+        assert info["level"] is None and info["uptime_ms"] == 0, info
+        cell = sb.cell("import os\nprint('x' in globals(), df,"
+                       " os.path.exists('kept'))")
+        assert cell.stdout == "False 7 True\n", cell
+        assert cell.end == "restarted" and cell.lost, cell
+        for part in ("idle for 0.7 s", "Variables and imports are gone",
+                     "files in /workspace are kept",
+                     "Re-create what you need", "Loaded again: df"):
+            assert part in cell.reason, cell
+        again = sb.cell("print(1)")
+        assert again.end == "done" and not again.reason, again
+        assert not any(e["event"] == "late" for e in sb.events)
+
+
+@tap.timeout(60)
+def test_closed_before_anything_ran():
+    with Sandbox("idle_close_ms=200") as sb:
+        sb.opened()
+        sb.in_state("new")
+        cell = sb.cell("print(1)")
+        assert cell.end == "done" and not cell.reason, cell
+
+
+# ---- a new one -------------------------------------------------------------
+
+@tap.timeout(60)
+def test_restart_when_asked():
+    with Sandbox() as sb:
+        sb.request(op="loaded", path="/etc/passwd", name="passwd",
+                   variable="df", setup="df = 7")
+        sb.cell("x = 1")
+        assert sb.info()["cells"] == 1
+        pids = sb.descendants()
+        assert sb.restart()["end"] == "done"
+        gone(pids)
+        assert sb.info()["cells"] == 0
+        loss = sb.take_loss()
+        assert "has restarted the interpreter" in loss, loss
+        assert "Loaded again: df" in loss, loss
+        assert sb.take_loss() is None
+        cell = sb.cell("print('x' in globals(), df)")
+        assert cell.end == "done" and not cell.reason, cell
+        assert cell.stdout == "False 7\n", cell
+
+
+@tap.timeout(60)
+def test_restart_says_what_is_not_back():
+    with Sandbox() as sb:
+        sb.request(op="loaded", path="/nonexistent/x.csv", name="x.csv",
+                   variable="df", setup="1/0")
+        sb.cell("x = 1")
+        event = sb.restart()
+        assert event["end"] == "restarted" and event["code"] == "data", event
+        assert event["message"].startswith("could not be loaded again: df"), \
+            event
+        cell = sb.cell("print(1)")
+        assert cell.end == "done" and not cell.reason, cell
+        assert "Could not be loaded again: df" in sb.take_loss()
+
+
+@tap.timeout(60)
+def test_restart_ends_what_ignores_everything():
+    with Sandbox() as sb:
+        sb.cell("import signal\n"
+                "for n in (1, 2, 15):\n"
+                "    signal.signal(n, signal.SIG_IGN)\n" + SPIN)
+        pids = sb.descendants()
+        assert sb.restart()["end"] == "done"
+        gone(pids)
+
+
+# ---- what is known of it ---------------------------------------------------
+
+@tap.timeout(60)
+def test_info():
+    with Sandbox("memory=1000000000", "processes=50",
+                 "workspace=2000000000", "output=100000",
+                 "timeout_ms=5000") as sb:
+        info = sb.info()
+        assert info["backend"] == "local" and info["uptime_ms"] == 0, info
+        sb.opened()
+        sb.cell("open('f', 'wb').write(b'x' * 1000000)\nb = b'x' * 50000000")
+        info = sb.info()
+        assert info["level"] in ("full", "full, without /proc"), info
+        assert info["python"].startswith("/usr/bin/python3 (3."), info
+        assert info["bound_by"] in ("watchdog", "cgroup"), info
+        assert info["uptime_ms"] > 0 and info["cells"] == 1, info
+        assert 50000000 < info["memory"] < 500000000, info
+        assert info["memory_limit"] == 1000000000, info
+        assert info["processes"] == 2 and info["max_processes"] == 50, info
+        assert 1000000 <= info["workspace"] < 1100000, info
+        assert info["workspace_limit"] == 2000000000, info
+        assert info["output"] == 100000, info
+        assert info["idle_suspend_ms"] == 300000, info
+        assert info["idle_close_ms"] == 0, info
+        assert info["suspended"] is False and info["state"] == "idle", info
+
+
+if __name__ == "__main__":
+    tap.main(globals())
