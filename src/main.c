@@ -273,6 +273,9 @@ set_up_sandbox(struct program *p)
         .output_bytes = (uint64_t)c->output_kb << 10,
         .workspace_bytes = (uint64_t)c->workspace_mb << 20,
         .processes = (int)c->processes,
+        .idle_suspend_ms =
+            c->idle_suspend_seconds > 0 ? c->idle_suspend_seconds * 1000 : -1,
+        .idle_close_ms = c->idle_close_seconds * 1000,
     };
     p->local = (struct local_config){
         .bwrap = c->bwrap,

@@ -52,6 +52,8 @@ struct config {
     int64_t output_kb;
     int64_t workspace_mb;
     int64_t processes;
+    int64_t idle_suspend_seconds; /* 0: never */
+    int64_t idle_close_seconds;   /* 0: never */
 
     /* sandbox. */
     char *python;

@@ -72,6 +72,8 @@ struct event_file {
     int fd;           /* a copy outside, open for reading at 0; -1: refused */
     uint64_t size_bytes;
     const char *refused; /* why it is not offered; NULL when it is */
+    const char *advice;  /* how it would be, behind "it is not copied"; NULL */
+    bool offered;        /* the cell showed it by its name */
 };
 
 struct event_column {

@@ -115,6 +115,7 @@ struct sandbox_list {
     const struct sandbox_file *files;
     size_t n_files;
     uint64_t n_left_out; /* beyond the limit of entries or depth */
+    bool more;           /* and more that were not even counted */
 };
 
 typedef void (*sandbox_list_fn)(void *ctx, const struct sandbox_list *list,
@@ -269,6 +270,10 @@ struct sandbox_ops {
 
 struct sandbox_backend {
     const struct sandbox_ops *ops;
+
+    /* Set by struct sandbox while it calls interrupt: variables are wanted no
+       more, so that a cell that was asked to stop is ended at once. */
+    bool no_grace;
 
     /* Set by struct sandbox: the back end died while no cell ran, suspended or
        not. It can be opened again; an operation that runs has ended before, as

@@ -78,6 +78,9 @@ void app_cancel(struct app *app);
 /* The first lines of a session. */
 void app_greet(struct app *app);
 
+/* Whether cells run with less isolation than is usual; warns of it, once. */
+bool app_tell_level(struct app *app);
+
 /* How long the terminal's answers are waited for, in milliseconds: longer over
    SSH. */
 int app_probe_ms(void);

@@ -22,7 +22,12 @@ enum command_result {
     CMD_QUIT
 };
 
-enum command_completion { COMPLETE_NOTHING, COMPLETE_PATH, COMPLETE_CELL };
+enum command_completion {
+    COMPLETE_NOTHING,
+    COMPLETE_PATH,
+    COMPLETE_CELL,
+    COMPLETE_SNAPSHOT
+};
 
 struct command {
     const char *name;      /* without the colon */

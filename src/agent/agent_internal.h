@@ -60,9 +60,11 @@ struct agent_seen {
 /* A file that is new or changed after the cell. */
 struct agent_found {
     char *name;  /* owned */
-    size_t seen; /* its place in agent.seen */
+    size_t seen; /* its place in agent.seen; SIZE_MAX: it is not there */
     uint64_t size_bytes;
-    char *refused; /* owned; or NULL */
+    char *refused;      /* owned; or NULL */
+    const char *advice; /* static; how it would not be; or NULL */
+    bool offered;       /* the cell shows it: agent_offer_file */
 };
 
 /* A call of this turn with its outcome, and in how many rounds it came. */
@@ -167,9 +169,13 @@ struct agent {
     struct agent_found *found; /* owned */
     size_t n_found;
     size_t at_found;
+    char **offers; /* owned: names of files that the cell shows */
+    size_t n_offers;
     uint64_t n_left_out;
-    uint64_t late_bytes; /* that may be copied though the turn is to end */
-    int copy_fd;         /* owned; -1: none */
+    struct sbuf left_out; /* names of the first of them */
+    uint64_t n_unlisted;  /* that were not looked at, the last time */
+    uint64_t late_bytes;  /* that may be copied though the turn is to end */
+    int copy_fd;          /* owned; -1: none */
 
     struct error sink_err;
     struct error end_err;
@@ -321,8 +327,13 @@ void agent_files_fini(struct agent *a);
 /* Notes what is in the workspace, then calls then. */
 void agent_list_before(struct agent *a, void (*then)(struct agent *a));
 
-/* Finds what the cell left behind, copies it out and emits EVENT_FILE for each,
-   then calls agent_send_charts. */
+/* The running cell shows a file: untrusted UTF-8, as a name below the
+   workspace. */
+void agent_offer_file(struct agent *a, const char *name);
+void agent_forget_offers(struct agent *a);
+
+/* Finds what the cell left behind and what it shows, copies it out and emits
+   EVENT_FILE for each, then calls agent_send_charts. */
 void agent_collect_files(struct agent *a);
 
 /* Copies the outcome, since it is borrowed for the call only. */

@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/sbuf.h"
+#include "base/str.h"
 #include "claude/claude.h"
 #include "claude/history.h"
 #include "model/sink.h"
@@ -144,7 +145,10 @@ on_cell_note(void *ctx, const char *kind, const char *text)
 {
     struct agent *a = ctx;
 
-    (void)kind;
+    if (str_eq(kind, "file")) {
+        agent_offer_file(a, text);
+        return;
+    }
     context_add_note(&a->context, text);
     agent_notice(a, EVENT_INFO, text);
 }
@@ -324,6 +328,7 @@ start_cell(struct agent *a)
         agent_end_stopped(a);
         return;
     }
+    agent_forget_offers(a);
     context_init(&a->context, a->config.result_bytes, a->config.result_rows);
     a->op = sandbox_run_cell(a->config.sandbox,
                              &(struct sandbox_cell){

@@ -223,7 +223,9 @@ context_add_file(struct context *c, const struct event_file *file)
     sbuf_add_str(&sb, ", ");
     str_add_bytes(&sb, file->size_bytes);
     if (file->refused != NULL)
-        sbuf_addf(&sb, ", not given to the user: %s\n", file->refused);
+        sbuf_addf(&sb, ", not given to the user: %s%s%s\n", file->refused,
+                  file->advice != NULL ? "; " : "",
+                  file->advice != NULL ? file->advice : "");
     else
         sbuf_add_str(&sb, ", given to the user\n");
     sbuf_add(&c->shown, sb.data, sb.len);

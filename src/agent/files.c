@@ -9,14 +9,26 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/str.h"
+#include "base/utf8.h"
 
 /* What is copied out of the sandbox after one cell. */
-#define MAX_COPY_BYTES (50u << 20)
-#define MAX_COPIES 20
+#define MAX_COPY_BYTES 50000000u
+#define MAX_COPIES 20u
+
+/* Of what is left in the sandbox so many are named. */
+#define MAX_NAMED 3u
+#define MAX_NAME_BYTES 80u
+#define MAX_PATH_BYTES 4096u
+#define MAX_NOTE_BYTES 2048u
+
+/* A file that the list of the workspace does not have. */
+#define NOT_LISTED SIZE_MAX
 
 /* What is still copied once the turn is to end: nobody waits for more. */
 #define MAX_LATE_BYTES (1u << 20)
@@ -27,6 +39,31 @@ void
 agent_files_init(struct agent *a)
 {
     a->copy_fd = -1;
+    sbuf_init(&a->left_out, MAX_NOTE_BYTES);
+}
+
+void
+agent_forget_offers(struct agent *a)
+{
+    for (size_t i = 0; i < a->n_offers; i++)
+        free(a->offers[i]);
+    free(a->offers);
+    a->offers = NULL;
+    a->n_offers = 0;
+}
+
+void
+agent_offer_file(struct agent *a, const char *name)
+{
+    if (a->n_offers == MAX_COPIES || name[0] == '\0' ||
+        strlen(name) > MAX_PATH_BYTES)
+        return;
+    for (size_t i = 0; i < a->n_offers; i++) {
+        if (str_eq(a->offers[i], name))
+            return;
+    }
+    a->offers = xgrow(a->offers, a->n_offers, sizeof(*a->offers));
+    a->offers[a->n_offers++] = xstrdup(name);
 }
 
 static void
@@ -41,6 +78,8 @@ free_found(struct agent *a)
     a->n_found = 0;
     a->at_found = 0;
     a->n_left_out = 0;
+    sbuf_clear(&a->left_out);
+    agent_forget_offers(a);
 }
 
 void
@@ -48,6 +87,7 @@ agent_files_fini(struct agent *a)
 {
     free_found(a);
     free(a->seen);
+    sbuf_fini(&a->left_out);
     close_fd(&a->copy_fd);
 }
 
@@ -142,19 +182,75 @@ emit_file(struct agent *a, const struct agent_found *f, int fd)
         .fd = fd,
         .size_bytes = f->size_bytes,
         .refused = f->refused,
+        .advice = f->advice,
+        .offered = f->offered,
     };
+    struct stat st;
 
+    /* The copy counts: the file may have grown since it was listed. */
+    if (fd >= 0 && fstat(fd, &st) == 0)
+        file.size_bytes = (uint64_t)st.st_size;
     context_add_file(&a->context, &file);
     agent_emit(
         a, &(struct event){.kind = EVENT_FILE, .cell = a->cell, .file = &file});
+}
+
+/* Notes the name of a file that is left in the sandbox: one line of text,
+   whatever the name is. */
+static void
+name_left_out(struct agent *a, const char *name)
+{
+    AUTO_SBUF struct sbuf clean = {0};
+    size_t start = 0;
+    size_t n = 0;
+
+    if (a->n_left_out++ >= MAX_NAMED)
+        return;
+    sbuf_init(&clean, MAX_PATH_BYTES * 3);
+    utf8_add_repaired(&clean, name, strlen(name));
+    n = utf8_floor(clean.data, clean.len, MAX_NAME_BYTES);
+    if (a->left_out.len > 0)
+        sbuf_add_str(&a->left_out, ", ");
+    start = a->left_out.len;
+    sbuf_add(&a->left_out, clean.data, n);
+    for (size_t i = start; i < a->left_out.len; i++) {
+        if ((unsigned char)a->left_out.data[i] < ' ')
+            a->left_out.data[i] = '?';
+    }
 }
 
 /* Leaves a file for after the next cell: the turn is to end. */
 static void
 leave_file(struct agent *a, const struct agent_found *f)
 {
-    a->seen[f->seen] = (struct agent_seen){0};
-    a->n_left_out++;
+    if (f->seen != NOT_LISTED)
+        a->seen[f->seen] = (struct agent_seen){0};
+    name_left_out(a, f->name);
+}
+
+static void
+refuse_as_too_large(struct agent_found *f)
+{
+    free(f->refused);
+    f->refused = xasprintf("larger than %u MB", MAX_COPY_BYTES / 1000000);
+    f->advice = "in parts or compressed it would be";
+}
+
+static void
+refuse(struct agent_found *f, const struct error *err)
+{
+    const char *why = err != NULL ? err->msg : "it is gone";
+    size_t len = strlen(f->name);
+
+    if (err != NULL && err->code == ERR_TOO_LARGE) {
+        refuse_as_too_large(f);
+        return;
+    }
+    /* The name stands before it already. */
+    if (strncmp(why, f->name, len) == 0 && str_starts(why + len, ": "))
+        why += len + 2;
+    free(f->refused);
+    f->refused = xstrdup(why);
 }
 
 static void
@@ -170,8 +266,7 @@ on_copied(void *ctx, enum sandbox_end end, const struct error *err)
     } else if (a->stop != AGENT_GO_ON) {
         leave_file(a, f);
     } else {
-        free(f->refused);
-        f->refused = xstrdup(err != NULL ? err->msg : "it is gone");
+        refuse(f, err);
         emit_file(a, f, -1);
     }
     close_fd(&a->copy_fd);
@@ -180,18 +275,47 @@ on_copied(void *ctx, enum sandbox_end end, const struct error *err)
 }
 
 static void
-finish_files(struct agent *a)
+tell_both(struct agent *a, const char *text)
+{
+    agent_notice(a, EVENT_INFO, text);
+    context_add_note(&a->context, text);
+}
+
+static void
+tell_left_out(struct agent *a)
 {
     uint64_t n = a->n_left_out;
+    AUTO_FREE char *text = xasprintf(
+        "%" PRIu64 " more new file%s left in the sandbox: %s%s; display(NAME) "
+        "in a cell gives one, an archive gives many",
+        n, n == 1 ? " was" : "s were", a->left_out.data,
+        n > MAX_NAMED ? " ..." : "");
 
-    if (n > 0) {
+    tell_both(a, text);
+}
+
+/* Once for each number: what nobody looks at stays there. */
+static void
+tell_unlisted(struct agent *a, const struct sandbox_list *list)
+{
+    if (list->n_left_out > 0 && list->n_left_out != a->n_unlisted) {
         AUTO_FREE char *text =
-            xasprintf("%" PRIu64 " more new file%s left in the sandbox", n,
-                      n == 1 ? " was" : "s were");
+            xasprintf("%s%" PRIu64 " more in the workspace %s not looked at: "
+                      "at most 1,000 files are, 8 levels deep; an archive of "
+                      "them would be",
+                      list->more ? "at least " : "", list->n_left_out,
+                      list->n_left_out == 1 ? "is" : "are");
 
-        agent_notice(a, EVENT_INFO, text);
-        context_add_note(&a->context, text);
+        tell_both(a, text);
     }
+    a->n_unlisted = list->n_left_out;
+}
+
+static void
+finish_files(struct agent *a)
+{
+    if (a->n_left_out > 0)
+        tell_left_out(a);
     free_found(a);
     agent_send_charts(a);
 }
@@ -211,7 +335,7 @@ copy_next(struct agent *a)
             a->late_bytes -= f->size_bytes;
         }
         if (f->refused == NULL && f->size_bytes > MAX_COPY_BYTES)
-            f->refused = xasprintf("larger than %u MB", MAX_COPY_BYTES >> 20);
+            refuse_as_too_large(f);
         if (f->refused != NULL) {
             emit_file(a, f, -1);
             continue;
@@ -229,6 +353,82 @@ copy_next(struct agent *a)
     finish_files(a);
 }
 
+static struct agent_found *
+add_found(struct agent *a, const char *name)
+{
+    struct agent_found *f = NULL;
+
+    a->found = xgrow(a->found, a->n_found, sizeof(*a->found));
+    f = &a->found[a->n_found++];
+    *f = (struct agent_found){.name = xstrdup(name), .seen = NOT_LISTED};
+    return f;
+}
+
+static void
+add_listed(struct agent *a, const struct sandbox_list *list, size_t i,
+           bool offered)
+{
+    const struct sandbox_file *file = &list->files[i];
+    struct agent_found *f = add_found(a, file->name);
+
+    f->seen = i;
+    f->size_bytes = file->size_bytes;
+    f->refused = xstrdup(file->refused);
+    f->offered = offered;
+}
+
+/* A file that the person has outside. */
+static bool
+is_loaded(const struct agent *a, const char *name)
+{
+    size_t n = 0;
+    const struct sandbox_loaded *loaded = sandbox_loaded(a->config.sandbox, &n);
+
+    if (str_starts(name, "data/"))
+        name += strlen("data/");
+    for (size_t i = 0; i < n; i++) {
+        if (str_eq(loaded[i].name, name))
+            return true;
+    }
+    return false;
+}
+
+/* What the cell shows by its name, new or not. That it is there, and what it
+   is, the list says or the attempt to open it: the cell may say anything. */
+static void
+add_offer(struct agent *a, const struct sandbox_list *list, const char *name)
+{
+    for (size_t i = 0; i < list->n_files; i++) {
+        AUTO_SBUF struct sbuf listed = {0};
+        const char *bytes = list->files[i].name;
+
+        sbuf_init(&listed, MAX_PATH_BYTES * 3);
+        utf8_add_repaired(&listed, bytes, strlen(bytes));
+        if (str_eq(listed.data, name)) {
+            add_listed(a, list, i, true);
+            return;
+        }
+    }
+    if (is_loaded(a, name)) {
+        AUTO_FREE char *text = xasprintf(
+            "%.200s is a loaded file: the user has it, it is not copied", name);
+
+        tell_both(a, text);
+        return;
+    }
+    add_found(a, name)->offered = true;
+}
+
+static bool
+is_found(const struct agent *a, size_t seen)
+{
+    for (size_t i = 0; i < a->n_found; i++) {
+        if (a->found[i].seen == seen)
+            return true;
+    }
+    return false;
+}
+
 static void
 on_listed_after(void *ctx, const struct sandbox_list *list,
                 const struct error *err)
@@ -240,24 +440,17 @@ on_listed_after(void *ctx, const struct sandbox_list *list,
         finish_files(a);
         return;
     }
+    for (size_t i = 0; i < a->n_offers; i++)
+        add_offer(a, list, a->offers[i]);
     for (size_t i = 0; i < list->n_files; i++) {
-        const struct sandbox_file *f = &list->files[i];
-
-        if (was_there(a, f))
+        if (was_there(a, &list->files[i]) || is_found(a, i))
             continue;
-        if (a->n_found == MAX_COPIES) {
-            a->n_left_out++;
-            continue;
-        }
-        a->found = xreallocarray(a->found, a->n_found + 1, sizeof(*a->found));
-        a->found[a->n_found++] = (struct agent_found){
-            .name = xstrdup(f->name),
-            .seen = i,
-            .size_bytes = f->size_bytes,
-            .refused = xstrdup(f->refused),
-        };
+        if (a->n_found < MAX_COPIES)
+            add_listed(a, list, i, false);
+        else
+            name_left_out(a, list->files[i].name);
     }
-    a->n_left_out += list->n_left_out;
+    tell_unlisted(a, list);
     note_seen(a, list);
     copy_next(a);
 }

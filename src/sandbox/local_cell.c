@@ -401,6 +401,15 @@ local_cell_stop(struct local *l, enum event_outcome why)
                                        l);
 }
 
+void
+local_cell_hurry(struct local *l)
+{
+    if (l->cell.grace == NULL || !l->cell.begun)
+        return;
+    loop_timer_remove(l->cell.grace);
+    l->cell.grace = loop_add_timer(l->loop, 0, handle_grace, l);
+}
+
 static void
 handle_timeout(void *ctx)
 {

@@ -213,6 +213,9 @@ bool local_cell_event(struct local *l, const struct cJSON *event, size_t len);
 /* Asks the running cell to stop; why is what its outcome will be. */
 void local_cell_stop(struct local *l, enum event_outcome why);
 
+/* Ends one that was asked to stop, without waiting for it any more. */
+void local_cell_hurry(struct local *l);
+
 /* Ends the interpreter under the running cell. reason is copied. */
 void local_cell_kill(struct local *l, enum event_outcome how,
                      const char *reason);

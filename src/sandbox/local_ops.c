@@ -192,6 +192,8 @@ local_interrupt(struct sandbox_backend *b)
 
     if (l->copy != NULL)
         local_copy_stop(l->copy);
+    else if (b->no_grace && l->state == LOCAL_INTERRUPTING)
+        local_cell_hurry(l);
     else
         local_cell_stop(l, EVENT_INTERRUPTED);
 }
@@ -225,6 +227,7 @@ report_list(void *ctx)
     list.files = found.files;
     list.n_files = found.n_files;
     list.n_left_out = found.n_left_out;
+    list.more = found.more;
     local_enter(l);
     done(l->op_ctx, rc == 0 ? &list : NULL, rc == 0 ? NULL : &err);
     local_leave(l);

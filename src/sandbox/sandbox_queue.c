@@ -174,6 +174,12 @@ sandbox_restart(struct sandbox *sb, sandbox_done_fn done, void *ctx)
     struct sandbox_op *op = add_op(sb, SANDBOX_OP_RESTART, ctx);
 
     op->done = done;
+    /* A cell that is still stopping stands before it. */
+    if (sb->first->running && sb->first->is_late) {
+        sb->backend->no_grace = true;
+        sb->backend->ops->interrupt(sb->backend);
+        sb->backend->no_grace = false;
+    }
     return op;
 }
 

@@ -345,6 +345,54 @@ run_command(struct app *app, const char *line)
     }
 }
 
+void
+app_cancel_op(struct app *app)
+{
+    if (app->op != NULL)
+        sandbox_cancel(app->op);
+}
+
+void
+app_op_status(struct app *app, const char *text)
+{
+    switch (sandbox_state(app->config.sandbox)) {
+    case SANDBOX_NEW:
+    case SANDBOX_OPENING:
+    case SANDBOX_FAILED:
+        text = "starting the sandbox";
+        break;
+    case SANDBOX_BUSY:
+        text = "waiting for the sandbox";
+        break;
+    case SANDBOX_IDLE:
+    case SANDBOX_SUSPENDED:
+        break;
+    }
+    view_status(app->config.view, text);
+}
+
+int
+app_check_sandbox(const struct app *app, struct error *err)
+{
+    struct sandbox *sb = app->config.sandbox;
+
+    switch (sandbox_state(sb)) {
+    case SANDBOX_NEW:
+        return err_set(err, ERR_SANDBOX,
+                       "no interpreter runs, so there are no variables\nthe "
+                       "next question or :load starts one");
+    case SANDBOX_FAILED:
+        *err = *sandbox_why(sb);
+        return -1;
+    case SANDBOX_OPENING:
+    case SANDBOX_IDLE:
+    case SANDBOX_BUSY:
+    case SANDBOX_SUSPENDED:
+        break;
+    }
+    return 0;
+}
+
 /* ---- public ---------------------------------------------------------------
  */
 
@@ -365,6 +413,8 @@ app_new(const struct app_config *config)
     app->config = *config;
     app->save.file.fd = -1;
     app->full.fd = -1;
+    app->snapshot.fd = -1;
+    app->snapshot.file.fd = -1;
     sandbox_on_progress(config->sandbox, on_progress, app);
     sandbox_on_late_end(config->sandbox, on_late_end, app);
     return app;
@@ -383,6 +433,9 @@ app_free(struct app *app)
     free(app->files);
     io_new_close(&app->save.file);
     close_fd(&app->full.fd);
+    io_new_close(&app->snapshot.file);
+    close_fd(&app->snapshot.fd);
+    free(app->snapshot.name);
     fetch_table_free(app);
     doctor_free(app->doctor);
     free(app);
@@ -459,6 +512,22 @@ app_greet(struct app *app)
     if (app->config.prompt_path != NULL)
         view_note(app->config.view, "the system prompt is yours: %s",
                   app->config.prompt_path);
+}
+
+bool
+app_tell_level(struct app *app)
+{
+    struct sandbox_info info = {0};
+
+    sandbox_info(app->config.sandbox, &info);
+    if (!str_eq(info.level, "reduced"))
+        return false;
+    if (!app->told_level)
+        view_warning(app->config.view,
+                     "cells run with reduced isolation; sandpiper-sandbox(7) "
+                     "says what it leaves open");
+    app->told_level = true;
+    return true;
 }
 
 int

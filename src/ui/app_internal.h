@@ -18,6 +18,7 @@ struct app_fetch;
 struct doctor;
 struct load;
 struct loop_task;
+struct sandbox_op;
 
 /* A loaded file, for ":files". */
 struct app_file {
@@ -41,6 +42,13 @@ struct app_full {
     int fd;    /* owned; a table */
 };
 
+/* ":snapshot" or ":restore", while it runs. */
+struct app_snapshot {
+    struct io_new file; /* where it goes */
+    int fd;             /* owned; what is restored; -1: nothing */
+    char *name;         /* owned */
+};
+
 enum app_state { APP_IDLE, APP_COMMAND, APP_LOADING, APP_ASKING };
 
 struct app {
@@ -55,6 +63,7 @@ struct app {
     struct loop_task *task; /* calls done */
     struct error err;
     bool quit;
+    bool told_level; /* that isolation is reduced */
 
     struct app_file *files; /* owned */
     size_t n_files;
@@ -63,6 +72,8 @@ struct app {
     struct app_save save;
     struct app_full full;
     struct doctor *doctor; /* owned: ":doctor", while it runs */
+    struct app_snapshot snapshot;
+    struct sandbox_op *op; /* borrowed: of a command, in progress */
 };
 
 /* Begins to load; ends through app_finish. */
@@ -72,6 +83,15 @@ WARN_UNUSED int app_begin_load(struct app *app, const char *path,
 /* Tells the person and, before the next question, the model of variables that
    are gone. */
 void app_tell_loss(struct app *app, const char *loss);
+
+/* Ends the operation of a command early, as a command's cancel. */
+void app_cancel_op(struct app *app);
+
+/* The live line of one: text, or what it waits for. */
+void app_op_status(struct app *app, const char *text);
+
+/* Why the sandbox cannot be asked now: none runs, or none can. 0: it can. */
+WARN_UNUSED int app_check_sandbox(const struct app *app, struct error *err);
 
 /* Where a key for the Claude API goes. Owned by the caller. */
 char *app_key_advice(void);

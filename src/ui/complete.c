@@ -17,6 +17,7 @@
 #include "base/sbuf.h"
 #include "base/str.h"
 #include "store/recorder.h"
+#include "store/snapshots.h"
 #include "ui/command.h"
 #include "ui/lineedit.h"
 
@@ -55,6 +56,19 @@ complete_cell(const struct recorder *recorder, const char *word,
         if (str_starts(number, word))
             add_candidate(out, take_ptr(&number));
     }
+}
+
+static void
+complete_snapshot(const char *word, struct lineedit_candidates *out)
+{
+    struct snapshot_list list;
+
+    snapshots_list(&list);
+    for (size_t i = 0; i < list.n_items; i++) {
+        if (str_starts(list.items[i].name, word))
+            add_candidate(out, xstrdup(list.items[i].name));
+    }
+    snapshots_list_fini(&list);
 }
 
 /* Puts quotes around paths so that they are read back. When one needs them all
@@ -218,4 +232,6 @@ complete_line(const struct recorder *recorder, const char *line, size_t cursor,
         complete_cell(recorder, word, out);
     else if (cmd->completion == COMPLETE_PATH)
         complete_path(word, out);
+    else if (cmd->completion == COMPLETE_SNAPSHOT && n_before == 1)
+        complete_snapshot(word, out);
 }

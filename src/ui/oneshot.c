@@ -295,6 +295,16 @@ on_gone(void *ctx)
     end(ctx, 129);
 }
 
+static void
+on_sandbox_open(void *ctx, enum sandbox_end end, const struct error *err)
+{
+    struct oneshot *o = ctx;
+
+    (void)end;
+    (void)err;
+    app_tell_level(o->app);
+}
+
 void
 oneshot_cancel(struct oneshot *o)
 {
@@ -324,6 +334,7 @@ oneshot_new(struct app *app, const struct app_config *config,
     }
     app_on_done(app, on_done, o);
     view_on_drawn(config->view, on_drawn, o);
+    sandbox_on_open(config->sandbox, on_sandbox_open, o);
     return o;
 }
 

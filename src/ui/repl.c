@@ -28,6 +28,7 @@
 #define LOG_MODULE "repl"
 
 #define PROMPT "> "
+#define PROMPT_REDUCED "[reduced] > "
 #define SLOW_MS 1000
 
 struct repl {
@@ -39,11 +40,18 @@ struct repl {
     struct loop_timer *slow; /* until a file of the command line is slow */
     char *waiting;           /* owned; a line typed while those were loading */
     bool told_sandbox;       /* why no cell can run has been said */
+    bool is_reduced;         /* the isolation of cells */
     bool leaving;
     int status;
 };
 
 static void prompt(struct repl *r);
+
+static const char *
+prompt_text(const struct repl *r)
+{
+    return r->is_reduced ? PROMPT_REDUCED : PROMPT;
+}
 
 /* ---- lines ----------------------------------------------------------------
  */
@@ -126,7 +134,7 @@ prompt(struct repl *r)
     view_status(r->config.view, NULL);
     view_gap(r->config.view);
     if (!lineedit_is_shown(r->le))
-        lineedit_prompt(r->le, PROMPT);
+        lineedit_prompt(r->le, prompt_text(r));
 }
 
 static void
@@ -144,7 +152,7 @@ on_line(void *ctx, const char *line)
         r->history_path = NULL;
     }
     if (str_blank(line)) {
-        lineedit_prompt(r->le, PROMPT);
+        lineedit_prompt(r->le, prompt_text(r));
         return;
     }
     if (app_is_busy(r->app)) {
@@ -173,7 +181,7 @@ on_interrupt(void *ctx, bool was_empty)
     } else if (was_empty) {
         view_note(r->config.view, ":quit or Ctrl-D leaves");
     }
-    lineedit_prompt(r->le, PROMPT);
+    lineedit_prompt(r->le, prompt_text(r));
 }
 
 static void
@@ -239,6 +247,13 @@ on_sandbox_open(void *ctx, enum sandbox_end end, const struct error *err)
     struct repl *r = ctx;
 
     (void)end;
+    if (app_tell_level(r->app) != r->is_reduced) {
+        r->is_reduced = !r->is_reduced;
+        if (lineedit_is_shown(r->le)) {
+            lineedit_hide(r->le);
+            lineedit_prompt(r->le, prompt_text(r));
+        }
+    }
     if (err != NULL && !app_is_busy(r->app) && !r->told_sandbox)
         view_error(r->config.view, err);
 }

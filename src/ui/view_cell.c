@@ -5,8 +5,11 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/error.h"
+#include "base/io.h"
 #include "base/paths.h"
 #include "base/str.h"
 #include "base/utf8.h"
@@ -327,31 +330,87 @@ view_show_result(struct view *v, const struct event *ev)
     }
 }
 
+/* Whether the cell has shown a chart: its figures are shown without being
+   saved, so that a picture that it saved as well would be there twice. */
+static bool
+has_chart(const struct view *v, int cell)
+{
+    const struct recorder_cell *c = recorder_cell(v->config.recorder, cell);
+
+    for (size_t i = 0; c != NULL && i < c->n_outputs; i++) {
+        if (c->outputs[i].kind == RECORDER_CHART)
+            return true;
+    }
+    return false;
+}
+
+enum drawing { NOT_DRAWN, DRAWN, TOO_LARGE };
+
+/* Draws a picture that the cell has saved and not shown. */
+static enum drawing
+draw_file(struct view *v, const struct event *ev)
+{
+    AUTO_SBUF struct sbuf data = {0};
+    struct error err = {0};
+    struct output picture = {0};
+
+    if (!view_can_draw(v) || !str_ends(ev->file->name, ".png") ||
+        has_chart(v, ev->cell))
+        return NOT_DRAWN;
+    if (ev->file->size_bytes > VIEW_FILE_BYTES)
+        return TOO_LARGE;
+    sbuf_init(&data, VIEW_FILE_BYTES + 1);
+    if (lseek(ev->file->fd, 0, SEEK_SET) != 0 ||
+        io_read_all(ev->file->fd, &data, &err) < 0 || data.len == 0)
+        return NOT_DRAWN;
+    picture.png = (unsigned char *)data.data;
+    picture.png_len = data.len;
+    if (!output_png_size(picture.png, picture.png_len, &picture.width_px,
+                         &picture.height_px))
+        return NOT_DRAWN;
+    if ((uint64_t)picture.width_px * (uint64_t)picture.height_px >
+        OUTPUT_MAX_PIXELS)
+        return TOO_LARGE;
+    view_speak(v, view_side(v), VOICE_TABLE);
+    return view_picture_show(v, &picture) ? DRAWN : NOT_DRAWN;
+}
+
+static void
+tell_file(struct view *v, const struct event *ev, const char *name)
+{
+    AUTO_SBUF struct sbuf size = {0};
+    const char *problem = NULL;
+    const char *path = recorder_file(v->config.recorder, &problem);
+    const char *dot = view_dot(v);
+
+    sbuf_init(&size, VIEW_LINE_BYTES);
+    str_add_bytes(&size, ev->file->size_bytes);
+    if (path == NULL) {
+        view_warning(v, "%s (%s) could not be saved: %s", name, size.data,
+                     problem != NULL ? problem : "no reason is known");
+        return;
+    }
+    if (draw_file(v, ev) == TOO_LARGE)
+        sbuf_add_str(&size, ", too large to be drawn");
+    view_note(v, "%s %s %s %s %s", name, dot, size.data, dot, path);
+}
+
 void
 view_show_file(struct view *v, const struct event *ev)
 {
-    AUTO_SBUF struct sbuf sb = {0};
     AUTO_SBUF struct sbuf name = {0};
-    const char *problem = NULL;
-    const char *path = recorder_file(v->config.recorder, &problem);
+    const struct event_file *file = ev->file;
 
     sbuf_init(&name, VIEW_LINE_BYTES);
-    sanitize_text(SANITIZE_NAME, ev->file->name,
-                  utf8_floor(ev->file->name, strlen(ev->file->name), 512),
-                  &name);
-    if (ev->file->refused != NULL) {
-        view_warning(v, "the cell left %s: %s; it is not copied", name.data,
-                     ev->file->refused);
-        return;
-    }
-    sbuf_init(&sb, VIEW_LINE_BYTES);
-    str_add_bytes(&sb, ev->file->size_bytes);
-    if (path != NULL)
-        view_note(v, "%s %s %s %s %s", name.data, view_dot(v), sb.data,
-                  view_dot(v), path);
+    sanitize_text(SANITIZE_NAME, file->name,
+                  utf8_floor(file->name, strlen(file->name), 512), &name);
+    if (file->refused != NULL)
+        view_warning(v, "the cell %s %s: %s; it is not copied%s%s",
+                     file->offered ? "shows" : "left", name.data, file->refused,
+                     file->advice != NULL ? "; " : "",
+                     file->advice != NULL ? file->advice : "");
     else
-        view_warning(v, "%s (%s) could not be saved: %s", name.data, sb.data,
-                     problem != NULL ? problem : "no reason is known");
+        tell_file(v, ev, name.data);
 }
 
 /* ---- errors and ends ------------------------------------------------------

@@ -41,6 +41,9 @@ enum voice {
 /* The longest line of the program's own. */
 #define VIEW_LINE_BYTES 4096
 
+/* The largest file of a cell of which something is drawn. */
+#define VIEW_FILE_BYTES 10000000u
+
 /* A time is named from here on. */
 #define VIEW_TIME_MS 1000
 
@@ -161,6 +164,9 @@ enum out_channel view_side(const struct view *v);
 /* Shows a picture: keeps its place and begins to draw it. True when it will be
    drawn; the caption then need not name the path. */
 bool view_picture_show(struct view *v, const struct output *o);
+
+/* Whether pictures are drawn here at all, as far as it is known by now. */
+bool view_can_draw(const struct view *v);
 void view_pictures_free(struct view *v);
 
 /* "… " or "... ", by what the terminal can show. */

@@ -130,15 +130,21 @@ begin_next(struct view *v)
 }
 
 bool
+view_can_draw(const struct view *v)
+{
+    if (v->config.tty == NULL || !out_has_sequences(v->config.out) ||
+        str_eq(v->config.graphics, "none"))
+        return false;
+    return tty_caps_pending(v->config.tty) || can_draw(v);
+}
+
+bool
 view_picture_show(struct view *v, const struct output *o)
 {
     struct view_picture *p = NULL;
     struct view_picture **at = &v->pictures;
 
-    if (v->config.tty == NULL || !out_has_sequences(v->config.out) ||
-        str_eq(v->config.graphics, "none"))
-        return false;
-    if (!tty_caps_pending(v->config.tty) && !can_draw(v))
+    if (!view_can_draw(v))
         return false;
     p = xcalloc(1, sizeof(*p));
     p->view = v;

@@ -308,6 +308,8 @@ KEYS = {
     "limits.output_kb": ("16", "15"),
     "limits.workspace_mb": ("16", "1k"),
     "limits.processes": ("64", "7"),
+    "limits.idle_suspend": ("0", "-1"),
+    "limits.idle_close": ("1800", "604801"),
     "sandbox.python": ("/usr/bin/python3", '""'),
     "sandbox.bwrap": ("/usr/bin/bwrap", '""'),
     "sandbox.drop_uid": ("-1", "-2"),

@@ -41,7 +41,7 @@ for name in $(printf '%s\n' "$rows" | grep -o '`test_[a-z0-9_.]*`' |
     case $name in
     *.*) [ -n "$(find tests -name "$name")" ] ||
         found "$doc: $name: there is no such file" ;;
-    *) grep -q -r --include='*.py' --include='*.c' "^\(def \)\{0,1\}$name(" \
+    *) grep -q -r --include='*.py' --include='*.c' "^ *\(def \)\{0,1\}$name(" \
         tests || found "$doc: $name: there is no such test" ;;
     esac
 done

@@ -13,7 +13,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "helpers"))
 
 import tap  # noqa: E402
-from sandbox_session import (Sandbox, process_table,  # noqa: E402
+from sandbox_session import (Sandbox, attack, process_table,  # noqa: E402
                              wait_until)
 
 SPIN = """
@@ -65,6 +65,7 @@ def gone(pids):
 
 # ---- stopped, and going on -------------------------------------------------
 
+@attack(64)
 @tap.timeout(120)
 def test_suspended_with_a_child_in_its_own_session():
     with Sandbox("idle_suspend_ms=200") as sb:
@@ -112,6 +113,7 @@ for _ in range(4):
             assert sb.cell("print(2)").stdout == "2\n"
 
 
+@attack(63)
 @tap.timeout(120)
 def test_computing_after_a_forged_end():
     """The cell says that it is done, and goes on in threads."""
@@ -211,6 +213,7 @@ def test_idle_client_does_not_wake_up():
 
 # ---- the end of one that is suspended --------------------------------------
 
+@attack(65)
 @tap.timeout(60)
 def test_client_killed_while_suspended():
     with Sandbox("idle_suspend_ms=200") as sb:

@@ -55,6 +55,8 @@ KNOWN = [(re.compile(pattern), remedy) for pattern, remedy in [
     (r": The interpreter did not take the cell", "load and compute again"),
     (r"the cell left .*: a symbolic link; it is not copied",
      "have it write a file"),
+    (r"the cell (left|shows) .*: larger than \d+ MB; it is not copied",
+     "ask for it in parts"),
     (r"the interpreter has ended three times .* before the next question",
      "ask again"),
     # What was typed.

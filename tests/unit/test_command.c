@@ -155,8 +155,9 @@ static void
 test_table_of_commands(void **state)
 {
     static const char *const names[] = {
-        "load", "files",  "code",  "full",   "save", "trace", "thinking",
-        "cost", "budget", "retry", "doctor", "help", "quit"};
+        "load",     "files",   "code",    "full",     "save",    "trace",
+        "thinking", "cost",    "budget",  "retry",    "help",    "quit",
+        "vars",     "sandbox", "restart", "snapshot", "restore", "doctor"};
     size_t n = 0;
 
     (void)state;

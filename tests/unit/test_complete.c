@@ -43,6 +43,24 @@ touch(const char *path)
         fail_msg("%s", err.msg);
 }
 
+static void
+make_snapshots(const char *dir)
+{
+    static const char *const names[] = {"20260102-150405", "alpha",   "alpine",
+                                        ".hidden",         "no name", "-x"};
+    AUTO_FREE char *state = paths_join(dir, ".state");
+    AUTO_FREE char *below = paths_join(state, "sandpiper/snapshots");
+    struct error err = {0};
+
+    setenv("XDG_STATE_HOME", state, 1);
+    assert_int_equal(io_make_dirs(below, &err), 0);
+    for (size_t i = 0; i < LEN(names); i++) {
+        AUTO_FREE char *path = paths_join(below, names[i]);
+
+        touch(path);
+    }
+}
+
 static int
 set_up(void **state)
 {
@@ -62,6 +80,7 @@ set_up(void **state)
     assert_int_equal(mkdir("my dir", 0700), 0);
     for (size_t i = 0; i < LEN(files); i++)
         touch(files[i]);
+    make_snapshots(f->dir);
     f->r = recorder_new(NULL);
     for (int i = 1; i <= 12; i++) {
         struct error err = {0};
@@ -115,8 +134,9 @@ static const struct complete_case cases[] = {
     {"", "", 0},
     {"hello sa", "", 6},
     {":",
-     "|:budget|:code|:cost|:doctor|:files|:full|:help|:load|:quit|:retry|:save|"
-     ":thinking|:trace",
+     "|:budget|:code|:cost|:doctor|:files|:full|:help|:load|:quit|:restart|:"
+     "restore|"
+     ":retry|:sandbox|:save|:snapshot|:thinking|:trace|:vars",
      0},
     {":lo", "|:load", 0},
     {":x", "", 0},
@@ -142,6 +162,10 @@ static const struct complete_case cases[] = {
     {":load ~/\"my dir/t", "|~/\"my dir/two.csv\"", 6},
     {":load \\~", "|\"~tilde.csv\"", 6},
     {":load nowhere/x", "", 6},
+    {":restore ", "|20260102-150405|alpha|alpine", 9},
+    {":restore al", "|alpha|alpine", 9},
+    {":restore alpha b", "", 15},
+    {":snapshot al", "", 10},
     {":code 1", "|1|10|11|12", 6},
     {":code ", "|1|10|11|12|2|3|4|5|6|7|8|9", 6},
     {":trace 3", "|3", 7},

@@ -85,7 +85,7 @@ fake_run_cell(struct sandbox_backend *b, const struct sandbox_cell *cell,
 static void
 fake_interrupt(struct sandbox_backend *b)
 {
-    sbuf_add_str(((struct fake *)b)->log, "interrupt ");
+    sbuf_add_str(((struct fake *)b)->log, b->no_grace ? "end " : "interrupt ");
 }
 
 static void
@@ -292,6 +292,33 @@ test_a_cell_that_ends_late(void **state)
     }
 }
 
+static void
+on_restarted(void *ctx, enum sandbox_end end, const struct error *err)
+{
+    (void)ctx;
+    (void)end;
+    (void)err;
+    fail();
+}
+
+/* Nobody waits for what keeps the variables; one that is not stopping yet is
+   left alone. */
+static void
+test_a_cell_that_a_restart_ends(void **state)
+{
+    struct test t;
+    struct sandbox_op *op = begin(&t);
+
+    (void)state;
+    sandbox_restart(t.sb, on_restarted, &t);
+    assert_string_equal(t.log.data, "");
+    sandbox_leave(op);
+    loop_run(t.loop);
+    sbuf_clear(&t.log);
+    sandbox_restart(t.sb, on_restarted, &t);
+    finish(&t, "end ");
+}
+
 /* Its interpreter is gone by then, and the files are on their way back. */
 static void
 test_a_cell_whose_files_come_back_late(void **state)
@@ -485,6 +512,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_cell_that_ends_in_time),
         cmocka_unit_test(test_a_cell_that_ends_late),
+        cmocka_unit_test(test_a_cell_that_a_restart_ends),
         cmocka_unit_test(test_a_cell_whose_files_come_back_late),
         cmocka_unit_test(test_what_is_asked_while_files_come_back),
         cmocka_unit_test(test_files_on_their_way_back_are_not_stopped),
