@@ -6,7 +6,7 @@
 # The lists of files in Makefile.am, src/Makefile.inc and tests/Makefile.inc.
 # Each list stands below a comment that says what belongs in it:
 #
-#     # list: src/*/*.c but src/picture/*
+#     # list: src/*/*.c but src/picture/* but src/warden/*
 #     LIB_FILES = \
 #         src/base/alloc.c
 #
@@ -31,20 +31,38 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/lists.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 
+# Whether a name matches one of several patterns.
+is_one_of() {
+    set -f
+    for pattern in $2; do
+        # shellcheck disable=SC2254  # the pattern is meant as one
+        case $1 in
+        $pattern)
+            set +f
+            return 0
+            ;;
+        esac
+    done
+    set +f
+    return 1
+}
+
 # Prints the files that a "list:" comment asks for. The words are split here and
 # matched below; names with spaces are not used in the lists.
 expand() {
     skip=
+    next=
     strip=
     take=
     set -f
     for word in $1; do
         case $word in
-        but) skip=next ;;
+        but) next=yes ;;
         strip) strip=yes ;;
         *)
-            if [ "$skip" = next ]; then
-                skip=$word
+            if [ -n "$next" ]; then
+                skip="$skip $word"
+                next=
             else
                 take="$take $word"
             fi
@@ -57,10 +75,10 @@ expand() {
         if [ -d "$name" ] && [ -z "$(ls -A "$name")" ]; then
             continue
         fi
-        # shellcheck disable=SC2254  # the pattern is meant as one
         case $name in
-        $skip | *.o | *.log | *.trs | *~ | */__pycache__) continue ;;
+        *.o | *.log | *.trs | *~ | */__pycache__) continue ;;
         esac
+        ! is_one_of "$name" "$skip" || continue
         [ -z "$strip" ] || name=${name%.c}
         printf '%s\n' "$name"
     done | sort -u

@@ -57,6 +57,7 @@ struct program {
     struct price_table prices;
     char *prompt;      /* the person's own system prompt; NULL: built in */
     char *prompt_path; /* where it is */
+    char *system;      /* the one that is sent */
     struct loop *loop;
     struct out *out;
     struct tty *tty;
@@ -280,11 +281,11 @@ set_up_sandbox(struct program *p)
     p->local = (struct local_config){
         .bwrap = c->bwrap,
         .python = c->python,
-        .without_proc = str_eq(c->without_proc, "allow"),
         .drop_uid_set = c->drop_uid > 0,
         .drop_uid = c->drop_uid > 0 ? (uid_t)c->drop_uid : 0,
         .on_terminal = p->tty != NULL,
     };
+    (void)local_isolation_find(c->isolation, &p->local.isolation);
 }
 
 static void
@@ -376,10 +377,24 @@ read_prompt(struct program *p, struct error *err)
     return agent_read_prompt(p->prompt_path, &p->prompt, err);
 }
 
+/* What is sent: that prompt or the built-in one, and what else the model must
+   know of the sandbox. */
+static void
+make_system(struct program *p)
+{
+    const char *prompt = p->prompt != NULL ? p->prompt : agent_system_prompt();
+    enum local_isolation level = LOCAL_FULL;
+
+    (void)local_isolation_find(p->config.isolation, &level);
+    p->system = level == LOCAL_REDUCED
+                    ? xasprintf("%s\n%s", prompt, agent_reduced_note())
+                    : xstrdup(prompt);
+}
+
 static const char *
 system_prompt(const struct program *p)
 {
-    return p->prompt != NULL ? p->prompt : agent_system_prompt();
+    return p->system;
 }
 
 static int
@@ -673,6 +688,7 @@ start(struct program *p, bool unicode, struct error *err)
     if (add_demo_file(&p->config, err) < 0 || read_prices(p, err) < 0 ||
         read_prompt(p, err) < 0)
         return -1;
+    make_system(p);
     p->loop = loop_new(err);
     if (p->loop == NULL || open_output(p, unicode, err) < 0)
         return -1;
@@ -750,6 +766,7 @@ take_down(struct program *p)
     price_table_fini(&p->prices);
     free(p->prompt);
     free(p->prompt_path);
+    free(p->system);
     log_close();
 }
 

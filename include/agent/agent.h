@@ -120,6 +120,9 @@ WARN_UNUSED int agent_set_budget(struct agent *a, int64_t nanousd,
 const char *agent_system_prompt(void);
 const char *agent_tools(void);
 
+/* What follows the system prompt where there is no /workspace. Static. */
+const char *agent_reduced_note(void);
+
 /*
  * Reads a person's own system prompt; *prompt (owned by the caller) is NULL
  * when there is no such file. Errors: ERR_CONFIG, naming path: unreadable, no

@@ -58,8 +58,8 @@ struct config {
     /* sandbox. */
     char *python;
     char *bwrap;
-    char *without_proc; /* "refuse" or "allow" */
-    int64_t drop_uid;   /* -1: chosen by the program */
+    char *isolation;  /* "full", "full-without-proc" or "reduced" */
+    int64_t drop_uid; /* -1: chosen by the program */
 
     /* display. */
     char *graphics; /* "auto", "sixel", "none" */

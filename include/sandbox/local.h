@@ -3,7 +3,8 @@
  * The local back end: bubblewrap, a system-call filter and resource limits
  * around a Python interpreter on this machine. It needs no account, runs as an
  * ordinary user, gives up root before anything else, and never runs a cell
- * unprotected.
+ * unprotected. How well a cell is isolated is a level that the caller names: no
+ * other is ever taken in its place.
  */
 #ifndef SANDBOX_LOCAL_H
 #define SANDBOX_LOCAL_H
@@ -16,8 +17,35 @@ struct loop;
 struct sandbox_backend;
 struct sandbox_limits;
 
+enum local_isolation {
+    LOCAL_FULL,              /* bubblewrap: namespaces of its own */
+    LOCAL_FULL_WITHOUT_PROC, /* the same where no /proc can be mounted; some of
+                                Python's modules miss it */
+    LOCAL_REDUCED /* Landlock, without namespaces: see docs/security.md */
+};
+
+/* What a level is called in settings ("full-without-proc"), and in sentences
+   ("full, without /proc"). Static. */
+const char *local_isolation_word(enum local_isolation level);
+const char *local_isolation_name(enum local_isolation level);
+
+/* The level of a word; false when it is none. */
+bool local_isolation_find(const char *word, enum local_isolation *level);
+
+/* For a test that has its own; NULL: the system's. */
+struct local_scope_config {
+    const char *busctl; /* /usr/bin/busctl */
+    const char *bus; /* the socket of the user's bus; the system's for root */
+    const char *cgroups; /* /sys/fs/cgroup */
+    const char *proc;    /* /proc, for the files PID/cgroup alone */
+    int64_t wait_ms;     /* 0: how long a start waits for it at most */
+};
+
 struct local_config {
+    enum local_isolation isolation;
     const char *bwrap;  /* NULL: /usr/bin/bwrap, /usr/local/bin/bwrap */
+    const char *warden; /* for LOCAL_REDUCED; NULL: sandpiper-warden beside this
+                           program, or in its libexec directory */
     const char *python; /* NULL: /usr/bin/python3, then PATH */
 
     /* Where the workspace directory is made; for root it must be reachable for
@@ -27,9 +55,8 @@ struct local_config {
     bool drop_uid_set; /* a configured identity for when the program is root */
     uid_t drop_uid;
 
-    /* Where no /proc can be mounted, run without one instead of refusing: as
-       well isolated, but some of Python's modules miss it. */
-    bool without_proc;
+    /* For tests; borrowed as long as the back end lives. */
+    const struct local_scope_config *scope;
 
     bool on_terminal; /* plots are prepared at once, not after a pause */
 

@@ -39,6 +39,15 @@ agent_system_prompt(void)
     return (const char *)prompt_system_md;
 }
 
+const char *
+agent_reduced_note(void)
+{
+    return "In this session there is no directory /workspace: where it is "
+           "named, the working directory is meant. Use relative names, such "
+           "as data/FILE and output/FILE, and the module tempfile for "
+           "temporary files; /tmp, /proc and multiprocessing are not there.\n";
+}
+
 int
 agent_read_prompt(const char *path, char **prompt, struct error *err)
 {

@@ -319,8 +319,9 @@ def _sandpiper_load(spec):
         here = os.getcwd()
     except OSError:
         here = "/"
-    if os.path.isdir("/workspace/data"):
-        os.chdir("/workspace")
+    home = os.environ.get("SANDPIPER_WORKSPACE") or "/workspace"
+    if os.path.isdir(home + "/data"):
+        os.chdir(home)
     try:
         # Warnings of pandas, on mixed types and the like, would be printed.
         with warnings.catch_warnings():

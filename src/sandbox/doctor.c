@@ -23,6 +23,7 @@
 #include "sandbox/local.h"
 #include "sandbox/local_advice_internal.h"
 #include "sandbox/local_bwrap_internal.h"
+#include "sandbox/local_level_internal.h"
 #include "sandbox/local_probe_internal.h"
 #include "sandbox/local_watchdog_internal.h"
 #include "sandbox/sandbox.h"
@@ -243,9 +244,6 @@ on_trial(void *ctx, const struct proc_exit *status)
     remedy = local_advice_find(d->said.data, &d->facts.system, &ignored);
     if (remedy == LOCAL_REMEDY_NO_DISABLE && !d->facts.no_disable) {
         d->facts.no_disable = true;
-    } else if (remedy == LOCAL_REMEDY_NO_PROC && d->config.without_proc &&
-               !d->facts.no_proc) {
-        d->facts.no_proc = true;
     } else {
         end_trial(d, DOCTOR_FAILED);
         return;
@@ -272,6 +270,7 @@ try_sandbox(struct doctor *d)
 {
     struct error err = {0};
     struct local_bwrap_spec spec = {
+        .level = local_level(d->config.isolation),
         .env = &d->env,
         .no_proc = d->facts.no_proc,
         .no_disable = d->facts.no_disable,

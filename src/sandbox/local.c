@@ -19,6 +19,9 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/str.h"
+#include "sandbox/local_level_internal.h"
+#include "sandbox/local_scope_internal.h"
+#include "sandbox/local_warden_internal.h"
 #include "sandbox/local_watchdog_internal.h"
 
 #define LOG_MODULE "sandbox"
@@ -40,11 +43,13 @@ void
 local_destroy(struct local *l)
 {
     free_const(l->config.bwrap);
+    free_const(l->config.warden);
     free_const(l->config.python);
     free_const(l->config.parent_dir);
     sbuf_fini(&l->start_errors);
     sbuf_fini(&l->later);
     free(l->fatal);
+    free(l->why_no_scope);
     free(l->op_name);
     free(l->version);
     free(l->about);
@@ -134,6 +139,8 @@ local_drop_child(struct local *l)
     l->stopping = false;
     l->fault = NULL;
     l->was_busy = false;
+    local_scope_free(l->scope);
+    l->scope = NULL;
     local_link_free(l->link);
     l->link = NULL;
     local_bwrap_fini(&l->child);
@@ -146,8 +153,6 @@ end_start(struct local *l, const struct error *err)
 {
     if (err != NULL)
         local_drop_child(l);
-    else
-        l->child.kernel_pid = local_watchdog_only_child(l->child.child_pid);
     local_set_state(l, err != NULL ? LOCAL_NEW : LOCAL_IDLE);
     l->fresh = true;
     switch (l->purpose) {
@@ -190,7 +195,8 @@ send_init(struct local *l, const char nonce[MARKS_NONCE_LEN])
     json_add_string(&sb, nonce, MARKS_NONCE_LEN);
     json_add_key(&sb, "limits");
     sbuf_add_char(&sb, '{');
-    json_add_member_int(&sb, "nproc", l->limits.processes);
+    if (local_level(l->config.isolation)->own_users)
+        json_add_member_int(&sb, "nproc", l->limits.processes);
     sbuf_add_char(&sb, '}');
     json_add_key(&sb, "preload");
     sbuf_add_str(&sb, "[\"pandas\",\"matplotlib.pyplot\"]");
@@ -215,15 +221,20 @@ static int
 launch(struct local *l, const char *command, struct error *err)
 {
     AUTO_FREE struct local_bwrap_file *files = NULL;
+    const struct local_level *level = local_level(l->config.isolation);
     struct local_bwrap_spec spec = {
+        .level = level,
         .env = &l->env,
         .no_proc = l->no_proc,
         .no_disable = l->no_disable,
         .memory_bytes = l->limits.memory_bytes,
+        .processes = l->limits.processes,
         .command = command,
     };
 
     local_env_mend(&l->env);
+    if (l->env.tmp != NULL && local_warden_prepare(&l->env, err) < 0)
+        return -1;
     local_files_check(&l->files, &l->env);
     files = xcalloc(l->files.n, sizeof(files[0]));
     for (size_t i = 0; i < l->files.n; i++)
@@ -273,6 +284,7 @@ local_start(struct local *l, enum local_purpose purpose)
     free(take_ptr(&l->fatal));
     l->n_unasked = 0;
     l->n_owed = 0;
+    l->is_ready = false;
     if (launch(l, NULL, &err) < 0) {
         /* Not even begun; the reason may be one that has a fix. */
         if (local_probe_diagnose(err.msg, &known) == LOCAL_REMEDY_NONE)
@@ -290,6 +302,43 @@ local_start(struct local *l, enum local_purpose purpose)
     l->link = local_link_new(l->loop, &fds, nonce, &link_handlers, l);
     l->start_timer = loop_add_timer(l->loop, START_MS, handle_start_timeout, l);
     send_init(l, nonce);
+}
+
+const char *
+local_bound_by(const struct local *l)
+{
+    return local_scope_is_on(l->scope) ? "cgroup" : "watchdog";
+}
+
+static void
+handle_scope(void *ctx, bool on)
+{
+    struct local *l = ctx;
+
+    if (!on)
+        l->why_no_scope = xstrdup(local_scope_why(l->scope));
+    local_enter(l);
+    end_start(l, NULL);
+    local_leave(l);
+}
+
+/* Before the first cell, so that nothing that cells start is outside. An outer
+   warden is left out, since it must go on when all others are stopped. */
+static void
+start_scope(struct local *l)
+{
+    struct local_scope_limits limits = {
+        .memory_bytes = l->limits.memory_bytes,
+        .processes = l->limits.processes + LOCAL_SCOPE_MAX_PIDS,
+    };
+
+    if (!local_level(l->config.isolation)->has_life)
+        limits.pids[limits.n_pids++] = proc_pid(l->child.proc);
+    limits.pids[limits.n_pids++] = l->child.child_pid;
+    if (l->child.kernel_pid > 0)
+        limits.pids[limits.n_pids++] = l->child.kernel_pid;
+    l->scope =
+        local_scope_start(l->loop, l->config.scope, &limits, handle_scope, l);
 }
 
 /* It is shown as one of our own words. */
@@ -316,9 +365,13 @@ handle_ready(struct local *l, const struct cJSON *event)
     keep_version(l, json_string(event, "python"));
     l->ready_ms = clock_now_ms();
     if (l->no_proc && l->purpose == LOCAL_FOR_OPEN && l->progress != NULL)
-        l->progress(l->op_ctx, "cells run without /proc: this system does not "
-                               "let it be mounted");
-    end_start(l, NULL);
+        l->progress(l->op_ctx, "cells run without /proc, as set");
+    l->is_ready = true;
+    l->child.kernel_pid = local_watchdog_only_child(l->child.child_pid);
+    if (l->why_no_scope == NULL)
+        start_scope(l);
+    else
+        end_start(l, NULL);
 }
 
 /* The last line that says something; the caller owns it. */
@@ -356,8 +409,10 @@ handle_probed(struct local *l, const struct proc_exit *status)
                          l->env.python);
     else
         what = xasprintf("%s%s cannot make the sandbox",
-                         l->config.bwrap != NULL ? "sandbox.bwrap: " : "",
-                         l->env.bwrap);
+                         l->env.warden == NULL && l->config.bwrap != NULL
+                             ? "sandbox.bwrap: "
+                             : "",
+                         l->env.warden != NULL ? l->env.warden : l->env.bwrap);
     fail_start(l, what, said[0] != '\0' ? said : "it said nothing");
 }
 
@@ -374,20 +429,10 @@ handle_failed_start(struct local *l)
     }
     switch (local_probe_diagnose(l->start_errors.data, &err)) {
     case LOCAL_REMEDY_NONE:
+    case LOCAL_REMEDY_NO_PROC:
         if (l->config.bwrap != NULL)
             err_wrap(&err, "sandbox.bwrap: %.200s", l->config.bwrap);
         end_start(l, &err);
-        return;
-    case LOCAL_REMEDY_NO_PROC:
-        if (!l->config.without_proc) {
-            end_start(l, &err);
-            return;
-        }
-        if (l->no_proc)
-            break;
-        l->no_proc = true;
-        local_drop_child(l);
-        local_start(l, purpose);
         return;
     case LOCAL_REMEDY_NO_DISABLE:
         if (l->no_disable)
@@ -448,7 +493,7 @@ handle_event(void *ctx, const struct cJSON *event, size_t len)
     const char *name = json_string(event, "ev");
 
     local_enter(l);
-    if (l->state == LOCAL_STARTING && str_eq(name, "ready")) {
+    if (l->state == LOCAL_STARTING && !l->is_ready && str_eq(name, "ready")) {
         handle_ready(l, event);
     } else if (l->state == LOCAL_STARTING && str_eq(name, "fatal")) {
         const char *text = json_string(event, "text");
@@ -492,6 +537,7 @@ handle_broken(void *ctx, const char *why)
     if (why != NULL)
         kill_for_protocol(l, why);
     else if (l->start_timer == NULL && l->state != LOCAL_ENDING) {
+        local_cell_look_at_memory(l);
         l->eof_ms = clock_now_ms();
         l->start_timer =
             loop_add_timer(l->loop, EOF_GRACE_MS, handle_eof_grace, l);

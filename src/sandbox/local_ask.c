@@ -478,7 +478,7 @@ static void
 send_ask(struct local *l, uint64_t limit_bytes)
 {
     AUTO_SBUF struct sbuf sb = {0};
-    AUTO_FREE char *path = xasprintf("/workspace/" STATE "/%s", l->asked.name);
+    AUTO_FREE char *path = xasprintf(STATE "/%s", l->asked.name);
 
     sbuf_init(&sb, MAX_LINE_BYTES);
     sbuf_add_char(&sb, '{');

@@ -25,13 +25,13 @@
 #include "base/paths.h"
 #include "base/sbuf.h"
 #include "sandbox/local_kernel_internal.h"
+#include "sandbox/local_level_internal.h"
 #include "sandbox/local_probe_internal.h"
 #include "sandbox/local_seccomp_internal.h"
 
 #define MAX_ARGS_BYTES (1u << 20)
 #define PIPE_BYTES (1 << 20)
 #define MAX_TZ_BYTES 64u
-#define END_MS 1000
 
 #define TMP_BYTES "268435456"
 #define SHM_BYTES "67108864"
@@ -43,14 +43,12 @@ static const char passwd[] =
     "sandbox:x:1000:1000:sandbox:/tmp:/usr/sbin/nologin\n";
 static const char group[] = "sandbox:x:1000:\n";
 
-/* Directories that are links into /usr on most systems, and not on some. */
-static const char *const system_dirs[] = {"/bin",   "/sbin",   "/lib",
-                                          "/lib32", "/libx32", "/lib64"};
+const char *const local_bwrap_system_dirs[] = {"/bin",   "/sbin",   "/lib",
+                                               "/lib32", "/libx32", "/lib64"};
 
-/* All that Python, numpy and matplotlib read below /etc. */
-static const char *const etc_files[] = {"/etc/ld.so.cache", "/etc/alternatives",
-                                        "/etc/localtime", "/etc/matplotlibrc",
-                                        "/etc/fonts"};
+const char *const local_bwrap_etc_files[] = {
+    "/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime",
+    "/etc/matplotlibrc", "/etc/fonts"};
 
 static void
 add(struct sbuf *args, const char *arg)
@@ -120,8 +118,8 @@ add_system(struct sbuf *args)
     struct stat st;
 
     add3(args, "--ro-bind", "/usr", "/usr");
-    for (size_t i = 0; i < LEN(system_dirs); i++) {
-        const char *dir = system_dirs[i];
+    for (size_t i = 0; i < LOCAL_N_SYSTEM_DIRS; i++) {
+        const char *dir = local_bwrap_system_dirs[i];
         ssize_t n;
 
         if (lstat(dir, &st) != 0)
@@ -134,8 +132,9 @@ add_system(struct sbuf *args)
             add3(args, "--ro-bind", dir, dir);
         }
     }
-    for (size_t i = 0; i < LEN(etc_files); i++)
-        add3(args, "--ro-bind-try", etc_files[i], etc_files[i]);
+    for (size_t i = 0; i < LOCAL_N_ETC_FILES; i++)
+        add3(args, "--ro-bind-try", local_bwrap_etc_files[i],
+             local_bwrap_etc_files[i]);
     add_data_file(args, LOCAL_FD_PASSWD, "/etc/passwd");
     add_data_file(args, LOCAL_FD_GROUP, "/etc/group");
 }
@@ -194,9 +193,8 @@ set_env(struct sbuf *args, const char *name, const char *value)
     add3(args, "--setenv", name, value);
 }
 
-/* A name of a zone, not a path: it is resolved inside and shown to cells. */
-static bool
-tz_ok(const char *tz)
+bool
+local_bwrap_tz_ok(const char *tz)
 {
     return tz != NULL && tz[0] != '\0' && tz[0] != '/' &&
            strlen(tz) <= MAX_TZ_BYTES && strstr(tz, "..") == NULL &&
@@ -213,7 +211,7 @@ add_environment(struct sbuf *args, int n_cpus, const char *tz)
     set_env(args, "PATH", "/usr/bin:/bin");
     set_env(args, "HOME", "/tmp");
     set_env(args, "LANG", "C.UTF-8");
-    if (tz_ok(tz))
+    if (local_bwrap_tz_ok(tz))
         set_env(args, "TZ", tz);
     set_env(args, "MPLBACKEND", "agg");
     set_env(args, "MPLCONFIGDIR", "/tmp/mpl");
@@ -245,6 +243,7 @@ struct parcel {
     int passwd;
     int group;
     int kernel;
+    int life[2];
     int requests[2];
     int events[2];
     int out[2];
@@ -282,11 +281,12 @@ make_pipe(int fds[2], int our_end, struct error *err)
 }
 
 static int
-make_seccomp(struct error *err)
+make_seccomp(const struct local_level *level, struct error *err)
 {
     struct sock_filter filter[LOCAL_SECCOMP_MAX];
-    size_t n = local_seccomp_build(local_seccomp_native_arch(), filter,
-                                   LOCAL_SECCOMP_MAX);
+    size_t n =
+        local_seccomp_build(local_seccomp_native_arch(), !level->own_mounts,
+                            filter, LOCAL_SECCOMP_MAX);
 
     if (n == 0)
         return err_set(err, ERR_SANDBOX,
@@ -309,7 +309,7 @@ make_args(const struct local_bwrap_spec *spec, struct error *err)
     AUTO_SBUF struct sbuf args = {0};
 
     sbuf_init(&args, MAX_ARGS_BYTES);
-    local_bwrap_add_args(&args, spec, count_cpus(), getenv("TZ"));
+    spec->level->add_args(&args, spec, count_cpus(), getenv("TZ"));
     if (!sbuf_ok(&args))
         return err_set(err, ERR_TOO_LARGE, "too many loaded files");
     return io_memfd("args", args.data, args.len, err);
@@ -324,8 +324,8 @@ parcel_fill(struct parcel *p, const struct local_bwrap_spec *spec,
         make_pipe(p->errors, 0, err) < 0)
         return -1;
     p->args = make_args(spec, err);
-    p->seccomp = p->args >= 0 ? make_seccomp(err) : -1;
-    if (p->seccomp < 0)
+    p->seccomp = p->args >= 0 ? make_seccomp(spec->level, err) : -1;
+    if (p->seccomp < 0 || (spec->level->has_life && io_pipe(p->life, err) < 0))
         return -1;
     p->passwd = io_memfd("passwd", passwd, sizeof(passwd) - 1, err);
     p->group = io_memfd("group", group, sizeof(group) - 1, err);
@@ -368,6 +368,12 @@ fill_limits(struct proc_rlimit out[8], const struct local_bwrap_spec *spec)
 
 /* --- start and end --- */
 
+static const char *
+maker_of(const struct local_bwrap_spec *spec)
+{
+    return spec->level->has_life ? spec->env->warden : spec->env->bwrap;
+}
+
 static struct proc *
 launch(struct loop *loop, const struct local_bwrap_spec *spec,
        const struct parcel *p, proc_exit_fn on_exit, void *ctx,
@@ -383,22 +389,27 @@ launch(struct loop *loop, const struct local_bwrap_spec *spec,
         {p->passwd, LOCAL_FD_PASSWD},
         {p->group, LOCAL_FD_GROUP},
         {p->kernel, LOCAL_FD_KERNEL},
+        {p->life[0], LOCAL_FD_LIFE}, /* last: bubblewrap would pass it on */
     };
+    size_t n_fds = spec->level->has_life ? LEN(fds) : LEN(fds) - 1;
     const char *kernel_argv[] = {
         "bwrap", "--args",         "7", "--", spec->env->python,
         "-I",    "/run/kernel.py", NULL};
     const char *probe_argv[] = {"bwrap", "--args",      "7",
                                 "--",    spec->command, NULL};
+    const char *warden_argv[] = {"sandpiper-warden", NULL};
+    const char *const *bwrap_argv =
+        spec->command != NULL ? probe_argv : kernel_argv;
     /* Nothing but PATH: the environment of pid 1 can be read inside, also what
        --clearenv has taken out of it. */
     const char *envp[] = {"PATH=/usr/bin:/bin", NULL};
     struct proc_rlimit limits[8];
     struct proc_spec how = {
-        .path = spec->env->bwrap,
-        .argv = spec->command != NULL ? probe_argv : kernel_argv,
+        .path = maker_of(spec),
+        .argv = spec->level->has_life ? warden_argv : bwrap_argv,
         .envp = envp,
         .fds = fds,
-        .n_fds = LEN(fds),
+        .n_fds = n_fds,
         .rlimits = limits,
         .n_rlimits = fill_limits(limits, spec),
         .drop_ids = spec->env->drop,
@@ -411,25 +422,30 @@ launch(struct loop *loop, const struct local_bwrap_spec *spec,
 
 int
 local_bwrap_start(struct local_bwrap *b, struct loop *loop,
-                  const struct local_bwrap_spec *spec, proc_exit_fn on_exit,
+                  const struct local_bwrap_spec *wanted, proc_exit_fn on_exit,
                   void *ctx, struct error *err)
 {
+    struct local_bwrap_spec spec = *wanted;
     struct parcel p;
 
+    if (spec.level == NULL)
+        spec.level = local_level(LOCAL_FULL);
     parcel_init(&p);
     memset(b, 0, sizeof(*b));
-    b->pidfd = -1;
+    b->level = spec.level;
+    b->pidfd = b->life_fd = -1;
     b->request_fd = b->event_fd = b->stdout_fd = b->stderr_fd = -1;
-    if (parcel_fill(&p, spec, err) == 0)
-        b->proc = launch(loop, spec, &p, on_exit, ctx, err);
+    if (parcel_fill(&p, &spec, err) == 0)
+        b->proc = launch(loop, &spec, &p, on_exit, ctx, err);
     if (b->proc == NULL) {
         parcel_fini(&p);
         if (err != NULL && err->code != ERR_SANDBOX) {
-            err_wrap(err, "bubblewrap cannot be started");
+            err_wrap(err, "%s cannot be started", paths_base(maker_of(&spec)));
             err->code = ERR_SANDBOX;
         }
         return -1;
     }
+    b->life_fd = take_fd(&p.life[1]);
     b->request_fd = take_fd(&p.requests[1]);
     b->event_fd = take_fd(&p.events[0]);
     b->stdout_fd = take_fd(&p.out[0]);
@@ -537,8 +553,11 @@ local_bwrap_interrupt(struct local_bwrap *b)
 void
 local_bwrap_kill(struct local_bwrap *b)
 {
+    /* Without the outer warden the inner one must do what is to be done. */
+    int signo = b->ended && b->level->has_life ? SIGTERM : SIGKILL;
+
     if (b->pidfd >= 0)
-        syscall(SYS_pidfd_send_signal, b->pidfd, SIGKILL, NULL, 0u);
+        syscall(SYS_pidfd_send_signal, b->pidfd, signo, NULL, 0u);
 }
 
 /* Whether a process, or the last one of its namespace, has ended. */
@@ -559,12 +578,13 @@ static void
 end_processes(struct local_bwrap *b)
 {
     AUTO_CLOSE int outer = (int)syscall(SYS_pidfd_open, proc_pid(b->proc), 0u);
+    int end_ms = b->level->end_ms;
 
-    for (int waited_ms = 0; waited_ms < END_MS; waited_ms++) {
+    for (int waited_ms = 0; waited_ms < end_ms; waited_ms++) {
         if (local_bwrap_find_child(b)) {
             local_bwrap_kill(b);
-            wait_for_end(b->pidfd, END_MS);
-            wait_for_end(outer, END_MS);
+            wait_for_end(b->pidfd, end_ms);
+            wait_for_end(outer, end_ms);
             return;
         }
         if (outer < 0 || wait_for_end(outer, 1))
@@ -584,10 +604,11 @@ local_bwrap_fini(struct local_bwrap *b)
         end_processes(b);
     } else if (b->pidfd >= 0) {
         local_bwrap_kill(b);
-        wait_for_end(b->pidfd, END_MS);
+        wait_for_end(b->pidfd, b->level->end_ms);
     }
     proc_free(b->proc);
     b->proc = NULL;
+    close_fd(&b->life_fd);
     close_fd(&b->stdout_fd);
     close_fd(&b->stderr_fd);
     close_fd(&b->pidfd);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * One running sandbox: the arguments of bubblewrap, which are the security
- * model; its descriptors; and the handles by which it is interrupted and
- * ended. It knows nothing of cells.
+ * One running sandbox, of whatever level: the arguments of bubblewrap, which
+ * are the security model of two of them; its descriptors; and the handles by
+ * which it is interrupted and ended. It knows nothing of cells.
  */
 #ifndef SANDBOX_LOCAL_BWRAP_INTERNAL_H
 #define SANDBOX_LOCAL_BWRAP_INTERNAL_H
@@ -17,6 +17,7 @@
 
 struct error;
 struct local_env;
+struct local_level;
 struct loop;
 struct sbuf;
 
@@ -26,6 +27,7 @@ enum local_bwrap_fd {
     LOCAL_FD_STDERR = 2,
     LOCAL_FD_REQUESTS = 3,
     LOCAL_FD_EVENTS = 4,
+    LOCAL_FD_LIFE = 5, /* for the warden alone */
     LOCAL_FD_ARGS = 7,
     LOCAL_FD_SECCOMP = 8,
     LOCAL_FD_PASSWD = 10,
@@ -40,26 +42,44 @@ struct local_bwrap_file {
 };
 
 struct local_bwrap_spec {
+    const struct local_level *level; /* NULL: that of LOCAL_FULL */
     const struct local_env *env;
     bool no_proc;    /* without a procfs of its own */
     bool no_disable; /* without --disable-userns; the filter does the same */
     const struct local_bwrap_file *files;
     size_t n_files;
     uint64_t memory_bytes;
+    int processes; /* for a level that counts them outside; 0: not limited */
     const char *command; /* NULL: the kernel; else a program, for a probe */
 };
 
 struct local_bwrap {
-    struct proc *proc; /* the bubblewrap outside; NULL: nothing runs */
-    pid_t child_pid;   /* pid 1 of the sandbox, outside; 0: not known */
-    pid_t kernel_pid;  /* the interpreter, outside; 0: not known */
-    int pidfd;         /* of pid 1 */
-    int request_fd;    /* ours to write */
-    int event_fd;      /* ours to read, non-blocking like the next two */
+    const struct local_level *level;
+    struct proc
+        *proc;        /* the bubblewrap or warden outside; NULL: nothing runs */
+    pid_t child_pid;  /* pid 1 of the sandbox, outside, or the inner warden; 0:
+                         not known */
+    pid_t kernel_pid; /* the interpreter, outside; 0: not known */
+    int pidfd;        /* of pid 1 */
+    int life_fd;      /* ours to hold: the warden ends with it */
+    int request_fd;   /* ours to write */
+    int event_fd;     /* ours to read, non-blocking like the next two */
     int stdout_fd;
     int stderr_fd;
     bool ended; /* the outer bubblewrap has been reaped */
 };
+
+/* What of the system is shown at each level, if it is there: directories that
+   are links into /usr on most systems, and not on some; and all that Python,
+   numpy and matplotlib read below /etc. */
+#define LOCAL_N_SYSTEM_DIRS 6
+#define LOCAL_N_ETC_FILES 5
+extern const char *const local_bwrap_system_dirs[LOCAL_N_SYSTEM_DIRS];
+extern const char *const local_bwrap_etc_files[LOCAL_N_ETC_FILES];
+
+/* Whether TZ is a name of a zone, not a path: it is resolved inside and shown
+   to cells. */
+bool local_bwrap_tz_ok(const char *tz);
 
 /*
  * Adds the arguments, each ended by NUL, but for the command. A pure function

@@ -3,6 +3,7 @@
 #include "config.h"
 #endif
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@
 #include "base/str.h"
 #include "model/output.h"
 #include "sandbox/local_internal.h"
+#include "sandbox/local_scope_internal.h"
 #include "sandbox/local_watchdog_internal.h"
 #include "sandbox/mime_bundle_internal.h"
 #include "sandbox/workspace_internal.h"
@@ -193,16 +195,25 @@ used_since(const struct local *l, uint64_t free_bytes, uint64_t *reserve,
 static bool
 workspace_too_large(const struct local *l, uint64_t free_bytes)
 {
+    bool all;
     bool whole;
     uint64_t reserve;
     uint64_t left;
+    uint64_t used = workspace_usage(l->env.workspace_fd, USAGE_ENTRIES, &all);
+    AUTO_CLOSE int tmp = -1;
 
-    if (workspace_usage(l->env.workspace_fd, USAGE_ENTRIES, &whole) >
-        l->limits.workspace_bytes)
+    /* Where temporary files are on the same disk, without a limit. */
+    if (l->env.tmp != NULL)
+        tmp = open(l->env.tmp, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (tmp >= 0) {
+        used += workspace_usage(tmp, USAGE_ENTRIES, &whole);
+        all &= whole;
+    }
+    if (used > l->limits.workspace_bytes)
         return true;
     /* What a cell hides from that counts by the room it takes. */
-    return !whole && used_since(l, free_bytes, &reserve, &left) >
-                         l->limits.workspace_bytes;
+    return !all && used_since(l, free_bytes, &reserve, &left) >
+                       l->limits.workspace_bytes;
 }
 
 static void
@@ -303,12 +314,33 @@ local_cell_kill(struct local *l, enum event_outcome how, const char *reason)
     local_bwrap_kill(&l->child);
 }
 
+static void
+add_memory_reason(const struct local *l, struct sbuf *sb)
+{
+    sbuf_add_str(sb, "The interpreter was ended at the memory limit of ");
+    str_add_bytes(sb, l->limits.memory_bytes);
+    sbuf_add_str(sb, ". " SANDBOX_LOST_TEXT);
+}
+
+void
+local_cell_look_at_memory(struct local *l)
+{
+    if (l->cell_active && local_scope_oom_kills(l->scope) > l->cell.oom_kills)
+        l->cell.hit_memory = true;
+}
+
 void
 local_cell_died(struct local *l, const struct proc_exit *status)
 {
     AUTO_SBUF struct sbuf sb = {0};
 
     sbuf_init(&sb, MAX_REASON);
+    local_cell_look_at_memory(l);
+    if (l->cell.hit_memory) {
+        add_memory_reason(l, &sb);
+        lose(l, EVENT_MEMORY, sb.data);
+        return;
+    }
     sbuf_add_str(&sb, "The interpreter was ended (");
     local_cell_add_end(&sb, status);
     sbuf_add_str(&sb, "). " SANDBOX_LOST_TEXT);
@@ -456,9 +488,7 @@ kill_for_memory(struct local *l)
     AUTO_SBUF struct sbuf sb = {0};
 
     sbuf_init(&sb, MAX_REASON);
-    sbuf_add_str(&sb, "The interpreter was ended at the memory limit of ");
-    str_add_bytes(&sb, l->limits.memory_bytes);
-    sbuf_add_str(&sb, ". " SANDBOX_LOST_TEXT);
+    add_memory_reason(l, &sb);
     local_cell_kill(l, EVENT_MEMORY, sb.data);
 }
 
@@ -659,6 +689,7 @@ begin(struct local *l, int64_t timeout_ms)
     c->id = ++l->next_id;
     c->started_ms = clock_now_ms();
     c->started_ticks = local_watchdog_now();
+    c->oom_kills = local_scope_oom_kills(l->scope);
     c->timeout_ms = timeout_ms < 0 ? l->limits.cell_ms : timeout_ms;
     c->free_bytes = local_watchdog_free(l->env.workspace_fd, &reserve);
     l->cell_active = true;

@@ -23,6 +23,7 @@
 #include "sandbox/sandbox.h"
 
 struct cJSON;
+struct local_scope;
 struct loop_task;
 struct loop_timer;
 
@@ -101,6 +102,8 @@ struct local_cell {
     unsigned n_sigints;
     struct loop_timer *grace; /* then SIGKILL */
     struct loop_timer *watch;
+    uint64_t oom_kills; /* before it, and 0 where that is not known */
+    bool hit_memory;    /* there was one since */
 };
 
 /* The watch over what cells have left running. */
@@ -126,10 +129,13 @@ struct local {
     struct local_link *link; /* owned */
     bool no_proc;
     bool no_disable;
-    bool fresh; /* no cell has run in it */
+    bool fresh;                /* no cell has run in it */
+    struct local_scope *scope; /* owned; of this interpreter; may not be on */
+    char *why_no_scope;        /* owned; not tried again; NULL: not failed */
     enum local_purpose purpose;
     struct sbuf start_errors; /* its standard error before it was ready */
     struct error start_err;   /* of a failed start that is being looked at */
+    bool is_ready;            /* it has said so, in a start */
     char *fatal;              /* owned; what the kernel itself said */
     struct loop_timer *start_timer;
     bool stopping;     /* LOCAL_ENDING since somebody asked for it */
@@ -182,6 +188,10 @@ void local_leave(struct local *l);
 
 void local_set_state(struct local *l, enum local_state state);
 
+/* What bounds the memory of all processes together: "cgroup" or "watchdog".
+   Static. */
+const char *local_bound_by(const struct local *l);
+
 /* Starts the interpreter; ends in local_started or in the error of purpose. */
 void local_start(struct local *l, enum local_purpose purpose);
 
@@ -219,6 +229,11 @@ void local_cell_hurry(struct local *l);
 /* Ends the interpreter under the running cell. reason is copied. */
 void local_cell_kill(struct local *l, enum event_outcome how,
                      const char *reason);
+
+/* Notes whether the control group has ended a process of the running cell at
+   the limit of memory: as soon as its end is seen, since the group goes with
+   it. */
+void local_cell_look_at_memory(struct local *l);
 
 /* The interpreter ended under the running cell. */
 void local_cell_died(struct local *l, const struct proc_exit *status);

@@ -326,8 +326,13 @@ def show(obj, name="display"):
 
 
 def save_table(cell, index, path):
-    """Writes the whole table shown as output index of cell to path, as CSV."""
-    part("show").save_table(cell, index, path)
+    """Writes the whole table shown as output index of cell to path, as CSV.
+    Paths here are relative to the workspace."""
+    part("show").save_table(cell, index, os.path.join(S.workspace, path))
+
+
+def remove_file(path):
+    os.unlink(os.path.join(S.workspace, path))
 
 
 def display(*objects, **options):

@@ -127,6 +127,21 @@ def fill_function(*args):
     kernel.part("vars").fill_function(*args)
 
 
+def by_descriptor(function):
+    """Without mounts of the sandbox's own, modes and times of files may be
+    changed by a descriptor only."""
+    def change(path, *values, dir_fd=None, follow_symlinks=True, **more):
+        if isinstance(path, int):
+            return function(path, *values, **more)
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC |
+                     (0 if follow_symlinks else os.O_NOFOLLOW), dir_fd=dir_fd)
+        try:
+            return function(fd, *values, **more)
+        finally:
+            os.close(fd)
+    return change
+
+
 def prepare_cells():
     """The module __main__ of the cells, and the builtins they get."""
     user = type(sys)("__main__")
@@ -135,6 +150,7 @@ def prepare_cells():
     S.namespace = user.__dict__
     tools = type(sys)("sandpiper", "Tools of the sandpiper kernel.")
     tools.save_table = kernel.save_table
+    tools.remove_file = kernel.remove_file
     for function in (new_function, fill_function):
         function.__module__ = "sandpiper"
         setattr(tools, function.__name__, function)
@@ -145,6 +161,9 @@ def prepare_cells():
     builtins.exit = builtins.quit = kernel.end_cell
     sys.breakpointhook = refuse("breakpoint()", "Print the values instead.")
     os.system = kernel.system
+    if "SANDPIPER_WORKSPACE" in os.environ:
+        os.chmod = by_descriptor(os.chmod)
+        os.utime = by_descriptor(os.utime)
     sys.argv = [""]
     # What lies below these is no code of the user's.
     S.paths = (os.path.dirname(os.__file__),) + tuple(
@@ -170,6 +189,9 @@ def prepare_descriptors():
             stream.reconfigure(encoding="utf-8", errors="backslashreplace",
                                line_buffering=True)
     os.register_at_fork(after_in_child=after_fork_in_child)
+    # The source, where it has no name.
+    if kernel.HERE.startswith("/proc/self/fd/"):
+        os.close(int(kernel.HERE[len("/proc/self/fd/"):]))
 
 
 def start_threads():

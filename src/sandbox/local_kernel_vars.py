@@ -480,7 +480,7 @@ def path_of(request):
     path = request.get("path")
     if type(path) is not str or not path or "\0" in path:
         raise ValueError("the request names no file")
-    return path
+    return os.path.join(S.workspace, path)
 
 
 def op_snapshot(request, answer):

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/loop.h"
 #include "sandbox/local_internal.h"
+#include "sandbox/local_level_internal.h"
 #include "sandbox/local_watchdog_internal.h"
 #include "sandbox/workspace_internal.h"
 
@@ -118,6 +119,7 @@ local_put(struct sandbox_backend *b, const struct sandbox_put *put,
     struct local *l = (struct local *)b;
     struct error err = {0};
     bool idle = l->state == LOCAL_IDLE;
+    bool own_mounts = local_level(l->config.isolation)->own_mounts;
 
     local_begin_op(l, done, ctx);
     l->put_progress = progress;
@@ -125,7 +127,8 @@ local_put(struct sandbox_backend *b, const struct sandbox_put *put,
         local_end_op(l, &err);
         return;
     }
-    if ((!idle || l->fresh) && local_files_bind(&l->files, &l->env, put)) {
+    if (own_mounts && (!idle || l->fresh) &&
+        local_files_bind(&l->files, &l->env, put)) {
         local_files_show(&l->env, put->name);
         if (!idle) {
             local_end_op(l, NULL);
@@ -136,7 +139,9 @@ local_put(struct sandbox_backend *b, const struct sandbox_put *put,
         local_bwrap_kill(&l->child);
         return;
     }
-    if (local_files_link(&l->files, &l->env, put)) {
+    /* Without a mount that is read-only, the modes of a linked file could be
+       changed, which are the user's. */
+    if (own_mounts && local_files_link(&l->files, &l->env, put)) {
         local_files_show(&l->env, put->name);
         local_end_op(l, NULL);
         return;
@@ -297,7 +302,7 @@ local_info(struct sandbox_backend *b, struct sandbox_info *info)
                 l->state != LOCAL_PROBING;
 
     info->backend = "local";
-    info->bound_by = "watchdog";
+    info->bound_by = local_bound_by(l);
     info->memory_limit_bytes = l->limits.memory_bytes;
     info->max_processes = l->limits.processes;
     info->workspace_limit_bytes = l->limits.workspace_bytes;
@@ -310,7 +315,7 @@ local_info(struct sandbox_backend *b, struct sandbox_info *info)
         info->python = about_python(l);
     if (!runs)
         return;
-    info->level = l->no_proc ? "full, without /proc" : "full";
+    info->level = local_isolation_name(l->config.isolation);
     info->uptime_ms = clock_now_ms() - l->ready_ms;
     if (info->uptime_ms < 1)
         info->uptime_ms = 1;
@@ -394,11 +399,13 @@ local_new(struct loop *loop, const struct local_config *config,
     l->loop = loop;
     l->config = *config;
     l->config.bwrap = xstrdup(config->bwrap);
+    l->config.warden = xstrdup(config->warden);
     l->config.python = xstrdup(config->python);
     l->config.parent_dir = xstrdup(config->parent_dir);
     if (limits != NULL)
         l->limits = *limits;
     fill_limits(&l->limits);
+    l->no_proc = local_level(config->isolation)->no_proc;
     local_env_init(&l->env);
     l->op_fd = -1;
     local_ask_init(l);

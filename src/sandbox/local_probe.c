@@ -28,6 +28,7 @@
 #include "base/str.h"
 #include "sandbox/local.h"
 #include "sandbox/local_advice_internal.h"
+#include "sandbox/local_level_internal.h"
 #include "sandbox/local_system_internal.h"
 
 #define LOG_MODULE "sandbox"
@@ -79,10 +80,12 @@ local_env_fini(struct local_env *env)
     for (size_t i = 0; i < env->n_fonts; i++)
         free(env->fonts[i]);
     free(env->bwrap);
+    free(env->warden);
     free(env->python);
     free(env->dir);
     free(env->workspace);
     free(env->data);
+    free(env->tmp);
     local_env_init(env);
 }
 
@@ -208,6 +211,40 @@ local_env_find_bwrap(struct local_env *env, const char *configured,
                        geteuid() != 0 ? "sudo " : "", found);
     env->bwrap = xstrdup(found);
     return 0;
+}
+
+static int
+find_warden(struct local_env *env, const char *configured, struct error *err)
+{
+    struct error why = {0};
+    AUTO_FREE char *found = configured != NULL
+                                ? xstrdup(configured)
+                                : paths_helper("sandpiper-warden", &why);
+
+    if (found == NULL)
+        return err_set(err, ERR_SANDBOX,
+                       "%.400s\n"
+                       "fix: install the program anew, with all its parts",
+                       why.msg);
+    if (found[0] != '/' || !can_execute(env, found))
+        return err_set(err, ERR_SANDBOX,
+                       "%s cannot be executed by who runs cells\n"
+                       "fix: install the program where everybody can reach it",
+                       found);
+    env->warden = take_ptr(&found);
+    return 0;
+}
+
+/* The program that makes a sandbox of the level. */
+static int
+find_maker(struct local_env *env, const struct local_config *config,
+           struct error *err)
+{
+    if (config->isolation != LOCAL_REDUCED)
+        return local_env_find_bwrap(env, config->bwrap, err);
+    if (local_level_check_landlock(local_level_landlock(), err) < 0)
+        return -1;
+    return find_warden(env, config->warden, err);
 }
 
 /* --- identity --- */
@@ -615,6 +652,8 @@ int
 local_env_make_workspace(struct local_env *env, const char *configured,
                          struct error *err)
 {
+    /* The warden makes no mounts. */
+    bool own_mounts = env->warden == NULL;
     AUTO_FREE char *output = NULL;
     AUTO_FREE char *mount = NULL;
 
@@ -631,11 +670,14 @@ local_env_make_workspace(struct local_env *env, const char *configured,
     if (open_dir(env->workspace, WORKSPACE_MODE, &env->workspace_fd, err) < 0 ||
         open_dir(env->data, DATA_MODE, &env->data_fd, err) < 0)
         return -1;
-    if (mkdir(output, 0700) != 0 || mkdir(mount, 0700) != 0)
+    if (mkdir(output, 0700) != 0 || (own_mounts && mkdir(mount, 0700) != 0))
         return err_set_errno(err, ERR_SANDBOX, "%s", env->workspace);
     if (give_away(env, env->workspace, err) < 0 ||
-        give_away(env, output, err) < 0 || give_away(env, mount, err) < 0)
+        give_away(env, output, err) < 0)
         return -1;
+    if (own_mounts)
+        return give_away(env, mount, err);
+    env->tmp = paths_join(env->dir, "tmp");
     return 0;
 }
 
@@ -653,7 +695,7 @@ local_env_find(struct local_env *env, const struct local_config *config,
 {
     local_env_fini(env);
     if (local_env_find_identity(env, config, err) < 0 ||
-        local_env_find_bwrap(env, config->bwrap, err) < 0 ||
+        find_maker(env, config, err) < 0 ||
         local_env_find_python(env, config->python, err) < 0 ||
         local_env_make_workspace(env, config->parent_dir, err) < 0) {
         local_env_fini(env);

@@ -21,7 +21,8 @@ struct local_config;
 #define LOCAL_DEFAULT_UID 61234
 
 struct local_env {
-    char *bwrap;  /* owned; absolute */
+    char *bwrap;  /* owned; absolute; NULL where the warden takes its place */
+    char *warden; /* owned; absolute; NULL where bubblewrap is used */
     char *python; /* owned; as it is executed inside */
 
     /* Directories outside /usr that the interpreter needs; owned. */
@@ -39,6 +40,7 @@ struct local_env {
     char *dir;        /* owned; private, removed at the end */
     char *workspace;  /* owned; DIR/workspace */
     char *data;       /* owned; DIR/data, bound at /workspace/data */
+    char *tmp;        /* owned; DIR/tmp; NULL where /tmp is a mount inside */
     int lock_fd;      /* of dir: held as long as it is in use */
     int workspace_fd; /* opened before anything ran */
     int data_fd;
@@ -90,7 +92,7 @@ WARN_UNUSED int local_env_open_as(const struct local_env *env, const char *path,
 /* What to do about a start that failed. */
 enum local_remedy {
     LOCAL_REMEDY_NONE,       /* err says why */
-    LOCAL_REMEDY_NO_PROC,    /* again without /proc */
+    LOCAL_REMEDY_NO_PROC,    /* the level without /proc; err says so */
     LOCAL_REMEDY_NO_DISABLE, /* again without --disable-userns */
     LOCAL_REMEDY_UNKNOWN     /* not one of the known messages */
 };

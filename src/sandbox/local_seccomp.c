@@ -37,6 +37,9 @@
 
 #define PERSONALITY_QUERY 0xffffffffu
 
+/* SOCK_TYPE_MASK of the kernel. */
+#define SOCKET_TYPE_BITS 0xfu
+
 #define NONE LOCAL_SECCOMP_NONE
 #define ALWAYS LOCAL_SECCOMP_ALWAYS
 
@@ -185,6 +188,61 @@ static const struct local_seccomp_row table[] = {
     {"create_module", 174, NONE, ALWAYS, 0, ENOSYS},
 };
 
+/*
+ * Where there is no namespace between cells and the rest of the system.
+ * Landlock covers files that are opened, made and removed, signals, and
+ * abstract sockets; what it leaves open is closed here. Seen to be open without
+ * it, as the user who runs the program:
+ *
+ *   - a socket of the desktop's session, which starts programs for whoever
+ *     connects: so no socket is made but pairs, and of these none that could be
+ *     sent to another address;
+ *   - modes, owners, times and attributes of every file: so none is changed by
+ *     its path. By a descriptor it can be, as Landlock decides what is opened;
+ *   - limits and priorities of the user's other processes;
+ *   - System V objects and message queues by number or name.
+ */
+static const struct local_seccomp_row shared_table[] = {
+    {"socket", 41, 198, LOCAL_SECCOMP_UNIX, 0, EPERM},
+    {"socketpair", 53, 199, LOCAL_SECCOMP_NOT_STREAM, 1, EPERM},
+    {"connect", 42, 203, ALWAYS, 0, EPERM},
+    {"bind", 49, 200, ALWAYS, 0, EPERM},
+
+    {"chmod", 90, NONE, ALWAYS, 0, EPERM},
+    {"fchmodat", 268, 53, ALWAYS, 0, EPERM},
+    {"fchmodat2", 452, 452, ALWAYS, 0, EPERM},
+    {"chown", 92, NONE, ALWAYS, 0, EPERM},
+    {"lchown", 94, NONE, ALWAYS, 0, EPERM},
+    {"fchown", 93, 55, ALWAYS, 0, EPERM},
+    {"fchownat", 260, 54, ALWAYS, 0, EPERM},
+    {"utime", 132, NONE, ALWAYS, 0, EPERM},
+    {"utimes", 235, NONE, ALWAYS, 0, EPERM},
+    {"futimesat", 261, NONE, ALWAYS, 0, EPERM},
+    {"utimensat", 280, 88, LOCAL_SECCOMP_PATH, 1, EPERM},
+    {"setxattr", 188, 5, ALWAYS, 0, EPERM},
+    {"lsetxattr", 189, 6, ALWAYS, 0, EPERM},
+    {"removexattr", 197, 14, ALWAYS, 0, EPERM},
+    {"lremovexattr", 198, 15, ALWAYS, 0, EPERM},
+
+    {"prlimit64", 302, 261, LOCAL_SECCOMP_OTHER, 0, EPERM},
+    {"setpriority", 141, 140, LOCAL_SECCOMP_OTHER, 0, EPERM},
+    {"setpriority", 141, 140, LOCAL_SECCOMP_OTHER, 1, EPERM},
+    {"ioprio_set", 251, 30, ALWAYS, 0, EPERM},
+    {"sched_setparam", 142, 118, LOCAL_SECCOMP_OTHER, 0, EPERM},
+    {"sched_setscheduler", 144, 119, LOCAL_SECCOMP_OTHER, 0, EPERM},
+    {"sched_setaffinity", 203, 122, LOCAL_SECCOMP_OTHER, 0, EPERM},
+    {"sched_setattr", 314, 274, LOCAL_SECCOMP_OTHER, 0, EPERM},
+
+    {"shmctl", 31, 195, ALWAYS, 0, EPERM},
+    {"semctl", 66, 191, ALWAYS, 0, EPERM},
+    {"semop", 65, 193, ALWAYS, 0, EPERM},
+    {"semtimedop", 220, 192, ALWAYS, 0, EPERM},
+    {"msgctl", 71, 187, ALWAYS, 0, EPERM},
+    {"msgsnd", 69, 189, ALWAYS, 0, EPERM},
+    {"msgrcv", 70, 188, ALWAYS, 0, EPERM},
+    {"mq_unlink", 241, 181, ALWAYS, 0, EPERM},
+};
+
 /* Both architectures are little-endian: the low half comes first. */
 static uint32_t
 offset_low(unsigned arg)
@@ -207,12 +265,13 @@ deny(unsigned error)
 /*
  * All arguments tested here are 32 bits or less for the kernel, which ignores
  * the high half; a comparison with all 64 bits could be passed by setting it.
+ * What is not refused goes to the label allow.
  */
 static void
-add_check(struct bpf_build *b, const struct local_seccomp_row *row)
+add_check(struct bpf_build *b, const struct local_seccomp_row *row,
+          unsigned allow)
 {
     unsigned refuse = bpf_build_label(b);
-    unsigned allow = bpf_build_label(b);
 
     bpf_build_load(b, offset_low(row->arg));
     switch ((enum local_seccomp_check)row->check) {
@@ -257,28 +316,54 @@ add_check(struct bpf_build *b, const struct local_seccomp_row *row)
         bpf_build_jump(b, BPF_BUILD_EQ, 0, allow, BPF_BUILD_NEXT);
         bpf_build_jump(b, BPF_BUILD_EQ, PERSONALITY_QUERY, allow, refuse);
         break;
+    case LOCAL_SECCOMP_UNIX:
+        bpf_build_jump(b, BPF_BUILD_EQ, AF_UNIX, refuse, allow);
+        break;
+    case LOCAL_SECCOMP_NOT_STREAM:
+        /* SOCK_RAW of a unix socket is SOCK_DGRAM. Flags are above the type. */
+        bpf_build_jump(b, BPF_BUILD_BITS, SOCKET_TYPE_BITS & ~5u, refuse,
+                       BPF_BUILD_NEXT);
+        bpf_build_jump(b, BPF_BUILD_BITS, SOCK_STREAM, allow, refuse);
+        break;
+    case LOCAL_SECCOMP_OTHER:
+        bpf_build_jump(b, BPF_BUILD_EQ, 0, allow, refuse);
+        break;
+    case LOCAL_SECCOMP_PATH:
+        /* A pointer: here all 64 bits count. */
+        bpf_build_jump(b, BPF_BUILD_EQ, 0, BPF_BUILD_NEXT, refuse);
+        bpf_build_load(b, offset_high(row->arg));
+        bpf_build_jump(b, BPF_BUILD_EQ, 0, allow, refuse);
+        break;
     }
     bpf_build_bind(b, refuse);
     bpf_build_ret(b, deny(row->error));
-    bpf_build_bind(b, allow);
-    bpf_build_ret(b, SECCOMP_RET_ALLOW);
 }
 
-/* The number stays in the accumulator from row to row. */
+/* The number stays in the accumulator from row to row. goes_on: what this row
+   does not refuse is looked at by the rows behind it. */
 static void
-add_row(struct bpf_build *b, const struct local_seccomp_row *row, bool is_x86)
+add_row(struct bpf_build *b, const struct local_seccomp_row *row, bool is_x86,
+        bool goes_on)
 {
     int number = is_x86 ? row->x86_64 : row->aarch64;
+    unsigned allow;
     unsigned next;
 
     if (number == NONE)
         return;
     next = bpf_build_label(b);
     bpf_build_jump(b, BPF_BUILD_EQ, (uint32_t)number, BPF_BUILD_NEXT, next);
-    if (row->check == ALWAYS)
+    if (row->check == ALWAYS) {
         bpf_build_ret(b, deny(row->error));
-    else
-        add_check(b, row);
+    } else {
+        allow = bpf_build_label(b);
+        add_check(b, row, allow);
+        bpf_build_bind(b, allow);
+        if (goes_on)
+            bpf_build_load(b, offsetof(struct seccomp_data, nr));
+        else
+            bpf_build_ret(b, SECCOMP_RET_ALLOW);
+    }
     bpf_build_bind(b, next);
 }
 
@@ -310,6 +395,13 @@ local_seccomp_table(size_t *n_rows)
     return table;
 }
 
+const struct local_seccomp_row *
+local_seccomp_shared_table(size_t *n_rows)
+{
+    *n_rows = LEN(shared_table);
+    return shared_table;
+}
+
 bool
 local_seccomp_supports(uint32_t audit_arch)
 {
@@ -329,7 +421,8 @@ local_seccomp_native_arch(void)
 }
 
 size_t
-local_seccomp_build(uint32_t audit_arch, struct sock_filter *out, size_t max)
+local_seccomp_build(uint32_t audit_arch, bool is_shared,
+                    struct sock_filter *out, size_t max)
 {
     struct bpf_build b;
     bool is_x86 = audit_arch == AUDIT_ARCH_X86_64;
@@ -339,8 +432,10 @@ local_seccomp_build(uint32_t audit_arch, struct sock_filter *out, size_t max)
         return 0;
     bpf_build_init(&b, out, max);
     add_prologue(&b, audit_arch);
+    for (i = 0; is_shared && i < LEN(shared_table); i++)
+        add_row(&b, &shared_table[i], is_x86, true);
     for (i = 0; i < LEN(table); i++)
-        add_row(&b, &table[i], is_x86);
+        add_row(&b, &table[i], is_x86, false);
     bpf_build_ret(&b, SECCOMP_RET_ALLOW);
     return bpf_build_finish(&b);
 }

@@ -95,14 +95,16 @@ walk_entry(struct walk *w, int dir_fd, const char *name, int depth)
         return;
     if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
         return;
+    /* The loaded files: a mount, or a link where there is none. */
+    if (depth == 0 && strcmp(name, "data") == 0 &&
+        (S_ISDIR(st.st_mode) || S_ISLNK(st.st_mode)))
+        return;
     if (!S_ISDIR(st.st_mode)) {
         if (!(depth == 0 && S_ISLNK(st.st_mode) && w->ours != NULL &&
               w->ours(w->ours_ctx, name)))
             add_file(w, &st, refusal(&st));
         return;
     }
-    if (depth == 0 && strcmp(name, "data") == 0)
-        return;
     if (depth + 1 >= WORKSPACE_MAX_DEPTH) {
         w->out->n_left_out++;
         return;

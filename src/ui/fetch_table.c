@@ -141,8 +141,8 @@ remove_copy(struct app_fetch *f)
     f->is_removing = true;
     sbuf_init(&code, MAX_CODE_BYTES);
     sbuf_addf(&code,
-              "from os import unlink as _sandpiper\n"
-              "try:\n    _sandpiper('/workspace/%s')\n"
+              "from sandpiper import remove_file as _sandpiper\n"
+              "try:\n    _sandpiper('%s')\n"
               "finally:\n    del _sandpiper\n",
               f->name);
     (void)run_silently(f, code.data, REMOVE_MS, on_removed);
@@ -219,7 +219,7 @@ begin_fetch(struct app_fetch *f, int index)
     sbuf_init(&code, MAX_CODE_BYTES);
     sbuf_addf(&code,
               "from sandpiper import save_table as _sandpiper\n"
-              "try:\n    _sandpiper(%d, %d, '/workspace/%s')\n"
+              "try:\n    _sandpiper(%d, %d, '%s')\n"
               "finally:\n    del _sandpiper\n",
               f->cell, index, f->name);
     f->op = run_silently(

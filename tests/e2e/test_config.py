@@ -313,7 +313,7 @@ KEYS = {
     "sandbox.python": ("/usr/bin/python3", '""'),
     "sandbox.bwrap": ("/usr/bin/bwrap", '""'),
     "sandbox.drop_uid": ("-1", "-2"),
-    "sandbox.without_proc": ("allow", "yes"),
+    "sandbox.isolation": ("reduced", "none"),
     "display.graphics": ("none", "kitty"),
     "display.thinking": ("brief", "none"),
     "display.color": ("never", "always"),

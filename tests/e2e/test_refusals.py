@@ -273,7 +273,7 @@ def test_masked_proc_when_allowed():
     """Cells run without /proc, never with the host's, and it is said."""
     if not can(MASKED):
         tap.skip("/proc cannot be masked here")
-    with Place(config="sandbox:\n  without_proc: allow\n") as p:
+    with Place(config="sandbox:\n  isolation: full-without-proc\n") as p:
         p.replay = write_replay(
             p.top, ["import os, pandas\n"
                     "print('proc', os.path.exists('/proc/self'))\n"

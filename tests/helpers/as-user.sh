@@ -7,7 +7,7 @@
 # and TMPDIR of its own; for root only. Where that user cannot reach the build
 # tree (below a closed home, for instance), the command runs in a copy of what
 # the tests need, and the paths in the arguments and in SANDPIPER,
-# SANDPIPER_PICTURE, abs_top_srcdir and abs_top_builddir are changed to it.
+# SANDPIPER_PICTURE, SANDPIPER_WARDEN, abs_top_srcdir and abs_top_builddir are changed to it.
 set -eu
 
 if [ $# -eq 0 ]; then
@@ -53,11 +53,13 @@ build=${abs_top_builddir-}
 if [ -n "$src" ] && [ -n "$build" ] && ! {
     as_user test -r "$src/configure.ac" &&
         as_user test -x "$build/sandpiper" &&
-        as_user test -x "$build/sandpiper-picture"
+        as_user test -x "$build/sandpiper-picture" &&
+        as_user test -x "$build/sandpiper-warden"
 } 2>/dev/null; then
     tree=$base/tree
     mkdir "$tree" "$tree/tests"
-    for name in sandpiper sandpiper-picture config.status; do
+    for name in sandpiper sandpiper-picture sandpiper-warden \
+        config.status; do
         [ ! -e "$build/$name" ] || cp "$build/$name" "$tree/"
     done
     for name in share src include man configure.ac; do
@@ -88,10 +90,12 @@ if [ -n "$src" ] && [ -n "$build" ] && ! {
     srcdir=$tree
     SANDPIPER=$tree/sandpiper
     SANDPIPER_PICTURE=$tree/sandpiper-picture
+    SANDPIPER_WARDEN=$tree/sandpiper-warden
     SANDBOX_DRIVER=$tree/tests/helpers/sandbox_driver
     LINEEDIT_DRIVER=$tree/tests/helpers/lineedit_driver
     TURN_DRIVER=$tree/tests/helpers/turn_driver
     export abs_top_srcdir abs_top_builddir srcdir SANDPIPER SANDPIPER_PICTURE
+    export SANDPIPER_WARDEN
     export SANDBOX_DRIVER LINEEDIT_DRIVER TURN_DRIVER
     cd "$tree"
 fi

@@ -6,9 +6,12 @@
  *
  *     sandbox_driver [OPTION=VALUE...] [--] [CODE...]
  *
- * Options: bwrap python parent put (PATH or PATH:NAME, before the start)
- * memory output workspace processes timeout_ms terminal=1 uid idle_suspend_ms
- * idle_close_ms cell_ms count=1 (what cells print is counted and dropped)
+ * Options: level (full, full-without-proc, reduced; its warden is
+ * SANDPIPER_WARDEN, else that of the build tree) bwrap python parent put (PATH
+ * or PATH:NAME, before the start) memory output workspace processes timeout_ms
+ * terminal=1 uid idle_suspend_ms idle_close_ms cell_ms count=1 (what cells
+ * print is counted and dropped) busctl bus cgroups proc wait_ms (instead of the
+ * system's, for a control group)
  *
  * Requests: {"op":"cell","code":S,"timeout_ms":N,"silent":B,"number":N}
  *           {"op":"put","path":S,"name":S,"offset":N,"limit":N}
@@ -658,11 +661,26 @@ put_early(struct driver *d, const char *value)
     put(d, path, colon + 1, 0, -1);
 }
 
+/* SANDPIPER_WARDEN, else the one of the build tree; the caller frees it. */
+static char *
+find_warden(void)
+{
+    const char *given = getenv("SANDPIPER_WARDEN");
+    AUTO_FREE char *self = realpath("/proc/self/exe", NULL);
+    AUTO_FREE char *dir = self != NULL ? paths_dir(self) : NULL;
+
+    if (given != NULL || dir == NULL)
+        return xstrdup(given);
+    return xasprintf("%s/../../sandpiper-warden", dir);
+}
+
 int
 main(int argc, char **argv)
 {
+    AUTO_FREE char *warden = NULL;
     struct driver d = {.start_us = clock_now_us(), .timeout_ms = -1};
-    struct local_config config = {0};
+    struct local_scope_config scope = {0};
+    struct local_config config = {.scope = &scope};
     struct sandbox_limits limits = {0};
     struct error err = {0};
     int first = 1;
@@ -670,6 +688,8 @@ main(int argc, char **argv)
     /* As the program does: an interpreter may be gone before it is written to.
      */
     signal(SIGPIPE, SIG_IGN);
+    warden = find_warden();
+    config.warden = warden;
     for (; first < argc; first++) {
         const char *arg = argv[first];
         const char *v;
@@ -678,7 +698,20 @@ main(int argc, char **argv)
             first++;
             break;
         }
-        if (take_option(arg, "bwrap", &v))
+        if (take_option(arg, "level", &v)) {
+            if (!local_isolation_find(v, &config.isolation))
+                return 2;
+        } else if (take_option(arg, "busctl", &v))
+            scope.busctl = v;
+        else if (take_option(arg, "bus", &v))
+            scope.bus = v;
+        else if (take_option(arg, "cgroups", &v))
+            scope.cgroups = v;
+        else if (take_option(arg, "proc", &v))
+            scope.proc = v;
+        else if (take_option(arg, "wait_ms", &v))
+            scope.wait_ms = number(v);
+        else if (take_option(arg, "bwrap", &v))
             config.bwrap = v;
         else if (take_option(arg, "python", &v))
             config.python = v;

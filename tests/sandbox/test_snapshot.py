@@ -157,7 +157,7 @@ send({'ev': 'snapshot', 'id': id, 'saved': ['a', 'b'], 'bytes': 7,
             text = f.read()
         # Its own measure, and not what the interpreter says.
         assert got["bytes"] == len(text), got
-        assert '"path": "/workspace/.state/' in text, text
+        assert '"path": ".state/' in text, text
         assert '"limit_s": 10' in text, text
         assert '"limit_bytes": 49' in text, text
 

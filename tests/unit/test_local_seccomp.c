@@ -74,14 +74,17 @@ test_build_fits_and_is_valid(void **state)
 
     (void)state;
     for (i = 0; i < N(archs); i++) {
-        len = local_seccomp_build(archs[i], code, N(code));
+        len = local_seccomp_build(archs[i], false, code, N(code));
         assert_in_range(len, 200, LOCAL_SECCOMP_MAX);
         assert_true(bpf_eval_valid(code, len));
-        assert_int_equal(local_seccomp_build(archs[i], code, len), len);
-        assert_int_equal(local_seccomp_build(archs[i], code, len - 1), 0);
+        assert_int_equal(local_seccomp_build(archs[i], false, code, len), len);
+        assert_int_equal(local_seccomp_build(archs[i], false, code, len - 1),
+                         0);
     }
-    assert_int_equal(local_seccomp_build(AUDIT_ARCH_I386, code, N(code)), 0);
-    assert_int_equal(local_seccomp_build(AUDIT_ARCH_RISCV64, code, N(code)), 0);
+    assert_int_equal(local_seccomp_build(AUDIT_ARCH_I386, false, code, N(code)),
+                     0);
+    assert_int_equal(
+        local_seccomp_build(AUDIT_ARCH_RISCV64, false, code, N(code)), 0);
 }
 
 /* Names and errors here are a second writing of the policy, on purpose. */
@@ -116,7 +119,7 @@ test_build_refuses_what_the_policy_names(void **state)
 
     (void)state;
     for (a = 0; a < N(archs); a++) {
-        len = local_seccomp_build(archs[a], code, N(code));
+        len = local_seccomp_build(archs[a], false, code, N(code));
         for (i = 0; i < N(policy); i++) {
             char *names = strdup(policy[i].names);
             char *save = NULL;
@@ -222,7 +225,7 @@ test_build_looks_at_arguments(void **state)
 
     (void)state;
     for (a = 0; a < N(archs); a++) {
-        len = local_seccomp_build(archs[a], code, N(code));
+        len = local_seccomp_build(archs[a], false, code, N(code));
         for (i = 0; i < N(cases); i++) {
             int nr = number_of(find_row(cases[i].name), archs[a]);
             uint32_t got;
@@ -240,13 +243,180 @@ test_build_looks_at_arguments(void **state)
     }
 }
 
+/* Where there are no namespaces. Names are a second writing here as well; calls
+   that are looked at more closely are in the table below. */
+static void
+test_shared_refuses_what_the_policy_names(void **state)
+{
+    static const char NAMES[] =
+        " connect bind chmod fchmodat fchmodat2 chown lchown fchown fchownat "
+        "utime utimes futimesat setxattr lsetxattr removexattr lremovexattr "
+        "ioprio_set shmctl semctl semop semtimedop msgctl msgsnd msgrcv "
+        "mq_unlink ";
+    size_t n_rows, n_always = 0, n_blanks = 0;
+    const struct local_seccomp_row *rows = local_seccomp_shared_table(&n_rows);
+
+    (void)state;
+    for (size_t a = 0; a < N(archs); a++) {
+        size_t len = local_seccomp_build(archs[a], true, code, N(code));
+
+        assert_in_range(len, 250, LOCAL_SECCOMP_MAX);
+        assert_true(bpf_eval_valid(code, len));
+        for (size_t i = 0; i < n_rows; i++) {
+            int nr = number_of(&rows[i], archs[a]);
+            char name[64];
+
+            if (rows[i].check != LOCAL_SECCOMP_ALWAYS)
+                continue;
+            n_always++;
+            snprintf(name, sizeof(name), " %s ", rows[i].name);
+            if (strstr(NAMES, name) == NULL)
+                fail_msg("%s", rows[i].name);
+            if (nr != LOCAL_SECCOMP_NONE)
+                assert_int_equal(evaluate(len, archs[a], nr, NULL),
+                                 SECCOMP_RET_ERRNO | EPERM);
+        }
+    }
+    for (const char *p = NAMES; *p != '\0'; p++)
+        n_blanks += *p == ' ';
+    assert_int_equal(n_always, N(archs) * (n_blanks - 1));
+}
+
+static void
+test_shared_looks_at_arguments(void **state)
+{
+    static const struct {
+        const char *name;
+        int x86_64;
+        int aarch64;
+        uint64_t args[6];
+        int expect_error; /* 0: allowed */
+    } cases[] = {
+        {"socket", 41, 198, {AF_UNIX, SOCK_STREAM}, EPERM},
+        {"socket", 41, 198, {AF_UNIX | HIGH, SOCK_DGRAM}, EPERM},
+        {"socket", 41, 198, {AF_INET, SOCK_STREAM}, EAFNOSUPPORT},
+        {"socketpair", 53, 199, {AF_UNIX, SOCK_STREAM}, 0},
+        {"socketpair", 53, 199, {AF_UNIX, SOCK_SEQPACKET | HIGH}, 0},
+        {"socketpair", 53, 199, {AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC}, 0},
+        {"socketpair", 53, 199, {AF_UNIX, SOCK_DGRAM}, EPERM},
+        {"socketpair", 53, 199, {AF_UNIX, SOCK_RAW | SOCK_NONBLOCK}, EPERM},
+        {"socketpair", 53, 199, {AF_UNIX, SOCK_RDM}, EPERM},
+        {"socketpair", 53, 199, {AF_UNIX, 0}, EPERM},
+        {"socketpair", 53, 199, {AF_UNIX, 9}, EPERM},
+        {"socketpair", 53, 199, {AF_INET, SOCK_STREAM}, EAFNOSUPPORT},
+        {"utimensat", 280, 88, {3, 0, 0}, 0},
+        {"utimensat", 280, 88, {3, 1, 0}, EPERM},
+        {"utimensat", 280, 88, {3, HIGH, 0}, EPERM},
+        {"prlimit64", 302, 261, {0, RLIMIT_NOFILE, 1}, 0},
+        {"prlimit64", 302, 261, {HIGH, RLIMIT_NOFILE, 1}, 0},
+        {"prlimit64", 302, 261, {1, RLIMIT_NOFILE}, EPERM},
+        {"prlimit64", 302, 261, {0, RLIMIT_CORE, 1}, EPERM},
+        {"setpriority", 141, 140, {0, 0, 5}, 0},
+        {"setpriority", 141, 140, {0, 7, 5}, EPERM},
+        {"setpriority", 141, 140, {1, 0, 5}, EPERM},
+        {"setpriority", 141, 140, {2, 0, 5}, EPERM},
+        {"sched_setparam", 142, 118, {0}, 0},
+        {"sched_setparam", 142, 118, {9}, EPERM},
+        {"sched_setscheduler", 144, 119, {0}, 0},
+        {"sched_setscheduler", 144, 119, {9}, EPERM},
+        {"sched_setaffinity", 203, 122, {0}, 0},
+        {"sched_setaffinity", 203, 122, {9}, EPERM},
+        {"sched_setattr", 314, 274, {0}, 0},
+        {"sched_setattr", 314, 274, {9}, EPERM},
+        {"fchmod", 91, 52, {3, 0600}, 0},
+        {"fchmod", 91, 52, {3, 04600}, EPERM},
+        {"unshare", 272, 97, {0}, EPERM},
+        {"read", 0, 63, {0}, 0},
+    };
+
+    (void)state;
+    for (size_t a = 0; a < N(archs); a++) {
+        size_t len = local_seccomp_build(archs[a], true, code, N(code));
+        bool is_x86 = archs[a] == AUDIT_ARCH_X86_64;
+
+        for (size_t i = 0; i < N(cases); i++) {
+            int nr = is_x86 ? cases[i].x86_64 : cases[i].aarch64;
+            uint32_t want = SECCOMP_RET_ALLOW;
+            uint32_t got = evaluate(len, archs[a], nr, cases[i].args);
+
+            if (cases[i].expect_error != 0)
+                want = SECCOMP_RET_ERRNO | (uint32_t)cases[i].expect_error;
+            if (got != want)
+                fail_msg("row %zu (%s) on arch %zu: %#x", i, cases[i].name, a,
+                         got);
+        }
+    }
+}
+
+#if defined(__x86_64__) && defined(__LP64__)
+static void
+test_shared_table_numbers(void **state)
+{
+    static const struct {
+        const char *name;
+        int number;
+    } cases[] = {
+#define CALL(n) {#n, SYS_##n}
+        CALL(socket),
+        CALL(socketpair),
+        CALL(connect),
+        CALL(bind),
+        CALL(chmod),
+        CALL(fchmodat),
+        CALL(chown),
+        CALL(lchown),
+        CALL(fchown),
+        CALL(fchownat),
+        CALL(utime),
+        CALL(utimes),
+        CALL(futimesat),
+        CALL(utimensat),
+        CALL(setxattr),
+        CALL(lsetxattr),
+        CALL(removexattr),
+        CALL(lremovexattr),
+        CALL(prlimit64),
+        CALL(setpriority),
+        CALL(ioprio_set),
+        CALL(sched_setparam),
+        CALL(sched_setscheduler),
+        CALL(sched_setaffinity),
+        CALL(sched_setattr),
+        CALL(shmctl),
+        CALL(semctl),
+        CALL(semop),
+        CALL(semtimedop),
+        CALL(msgctl),
+        CALL(msgsnd),
+        CALL(msgrcv),
+        CALL(mq_unlink),
+#undef CALL
+    };
+    size_t n_rows;
+    const struct local_seccomp_row *rows = local_seccomp_shared_table(&n_rows);
+
+    (void)state;
+    for (size_t i = 0; i < n_rows; i++) {
+        bool found = strcmp(rows[i].name, "fchmodat2") == 0;
+
+        for (size_t j = 0; j < N(cases); j++)
+            if (strcmp(rows[i].name, cases[j].name) == 0) {
+                found = true;
+                assert_int_equal(rows[i].x86_64, cases[j].number);
+            }
+        if (!found)
+            fail_msg("%s", rows[i].name);
+    }
+}
+#endif
+
 static void
 test_build_refuses_other_numbers(void **state)
 {
     size_t len;
 
     (void)state;
-    len = local_seccomp_build(AUDIT_ARCH_X86_64, code, N(code));
+    len = local_seccomp_build(AUDIT_ARCH_X86_64, false, code, N(code));
     /* 32-bit calls: number 1 is exit there. */
     assert_int_equal(evaluate(len, AUDIT_ARCH_I386, 1, NULL),
                      SECCOMP_RET_KILL_PROCESS);
@@ -265,7 +435,7 @@ test_build_refuses_other_numbers(void **state)
                      SECCOMP_RET_ALLOW);
     assert_int_equal(evaluate(len, AUDIT_ARCH_X86_64, 0, NULL),
                      SECCOMP_RET_ALLOW);
-    len = local_seccomp_build(AUDIT_ARCH_AARCH64, code, N(code));
+    len = local_seccomp_build(AUDIT_ARCH_AARCH64, false, code, N(code));
     assert_int_equal(evaluate(len, AUDIT_ARCH_X86_64, 1, NULL),
                      SECCOMP_RET_KILL_PROCESS);
     assert_int_equal(evaluate(len, AUDIT_ARCH_ARM, 1, NULL),
@@ -354,7 +524,7 @@ static int
 install_filter(void)
 {
     size_t len =
-        local_seccomp_build(local_seccomp_native_arch(), code, N(code));
+        local_seccomp_build(local_seccomp_native_arch(), false, code, N(code));
     struct sock_fprog prog = {.len = (unsigned short)len, .filter = code};
 
     if (len == 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
@@ -565,6 +735,11 @@ main(void)
         cmocka_unit_test(test_build_fits_and_is_valid),
         cmocka_unit_test(test_build_refuses_what_the_policy_names),
         cmocka_unit_test(test_build_looks_at_arguments),
+        cmocka_unit_test(test_shared_refuses_what_the_policy_names),
+        cmocka_unit_test(test_shared_looks_at_arguments),
+#if defined(__x86_64__) && defined(__LP64__)
+        cmocka_unit_test(test_shared_table_numbers),
+#endif
         cmocka_unit_test(test_build_refuses_other_numbers),
 #if defined(__x86_64__) && defined(__LP64__)
         cmocka_unit_test(test_table_numbers),
