@@ -372,7 +372,8 @@ def test_memory_of_what_was_left_running():
         sb.cell("x = 1")
         cell = sb.cell(SLEEPERS % "held = bytearray(b'1' * (300 << 20))")
         assert cell.outcome == "ok", cell
-        assert len(sb.descendants()) == OWN_PROCESSES + 8, sb.descendants()
+        wait_until(lambda: len(sb.descendants()) == OWN_PROCESSES + 8, 30,
+                   "all of them are there")
         let_go(sb)
         wait_until(lambda: len(sb.descendants()) <= OWN_PROCESSES, 30,
                    "what fills the memory is ended")
@@ -608,10 +609,11 @@ print("after")
 @tap.timeout(120)
 def test_the_disk_keeps_its_reserve():
     """5 % of a disk of 400 MiB are 20 MiB. What a cell does in the 200 ms
-    between two looks is not the question here: it waits."""
+    between two looks is not the question here: it waits, unless it has been
+    stopped before."""
     cell = on_small_disk(400, LEAVE % (12, 600), timeout=90)
     assert cell.outcome == "disk_limit" and not cell.lost, cell
-    assert cell.stdout == "filled\n", cell
+    assert cell.stdout in ("filled\n", ""), cell
     # The control: what leaves as much is not stopped.
     cell = on_small_disk(400, LEAVE % (30, 1), timeout=90)
     assert cell.outcome == "ok" and "after" in cell.stdout, cell
