@@ -23,8 +23,10 @@
 #include "sandbox/local.h"
 #include "sandbox/local_advice_internal.h"
 #include "sandbox/local_bwrap_internal.h"
+#include "sandbox/local_internal.h"
 #include "sandbox/local_level_internal.h"
 #include "sandbox/local_probe_internal.h"
+#include "sandbox/local_warden_internal.h"
 #include "sandbox/local_watchdog_internal.h"
 #include "sandbox/sandbox.h"
 
@@ -183,8 +185,13 @@ ask_version(struct doctor *d)
     struct error err = {0};
 
     /* With the identity missing, it would be run as root. */
-    if (d->env.bwrap == NULL || d->facts.identity_error != NULL) {
+    if (d->facts.identity_error != NULL) {
         go_on(d, report);
+        return;
+    }
+    /* The warden is a part of this program, and has its version. */
+    if (d->env.bwrap == NULL) {
+        go_on(d, try_sandbox);
         return;
     }
     if (io_pipe(fds, &err) == 0 && io_set_nonblock(fds[0], &err) == 0) {
@@ -265,6 +272,20 @@ on_trial_late(void *ctx)
     end_trial(d, DOCTOR_FAILED);
 }
 
+/* Nothing is run that a start would refuse. */
+static bool
+can_try(const struct doctor *d)
+{
+    struct error ignored = {0};
+
+    if (d->env.workspace == NULL)
+        return false;
+    if (d->facts.level != LOCAL_REDUCED)
+        return d->env.bwrap != NULL;
+    return d->env.warden != NULL &&
+           local_level_check_landlock(d->facts.landlock_abi, &ignored) == 0;
+}
+
 static void
 try_sandbox(struct doctor *d)
 {
@@ -275,15 +296,17 @@ try_sandbox(struct doctor *d)
         .no_proc = d->facts.no_proc,
         .no_disable = d->facts.no_disable,
         .memory_bytes = d->memory_bytes,
+        .processes = d->limits.processes,
         .command = access(TRIAL_PROGRAM, X_OK) == 0 ? TRIAL_PROGRAM
                                                     : TRIAL_PROGRAM_ELSEWHERE,
     };
 
-    if (d->env.workspace == NULL || d->env.bwrap == NULL) {
+    if (!can_try(d)) {
         go_on(d, report);
         return;
     }
-    if (local_bwrap_start(&d->child, d->loop, &spec, on_trial, d, &err) < 0) {
+    if ((d->env.tmp != NULL && local_warden_prepare(&d->env, &err) < 0) ||
+        local_bwrap_start(&d->child, d->loop, &spec, on_trial, d, &err) < 0) {
         sbuf_clear(&d->said);
         sbuf_add_str(&d->said, err.msg);
         end_trial(d, DOCTOR_FAILED);
@@ -376,6 +399,16 @@ run_cell(struct doctor *d)
     d->backend->ops->run_cell(d->backend, &cell, &on, d);
 }
 
+/* Whether there is a control group was seen in the start, and not guessed. */
+static void
+take_scope(struct doctor *d)
+{
+    const char *why = local_why_no_scope(d->backend);
+
+    d->facts.scope = why == NULL ? DOCTOR_WORKED : DOCTOR_FAILED;
+    d->facts.scope_why = xstrdup(why);
+}
+
 static void
 on_open(void *ctx, enum sandbox_end end, const struct error *err)
 {
@@ -384,6 +417,7 @@ on_open(void *ctx, enum sandbox_end end, const struct error *err)
     (void)end;
     if (err == NULL) {
         d->facts.interpreter = DOCTOR_WORKED;
+        take_scope(d);
         go_on(d, run_cell);
         return;
     }
@@ -422,6 +456,7 @@ doctor_start(struct loop *loop, const struct local_config *config,
     d->loop = loop;
     d->config = *config;
     d->config.bwrap = xstrdup(config->bwrap);
+    d->config.warden = xstrdup(config->warden);
     d->config.python = xstrdup(config->python);
     d->config.parent_dir = xstrdup(config->parent_dir);
     d->limits = *limits;
@@ -455,6 +490,7 @@ doctor_free(struct doctor *d)
     sbuf_fini(&d->said);
     sbuf_fini(&d->printed);
     free_const(d->config.bwrap);
+    free_const(d->config.warden);
     free_const(d->config.python);
     free_const(d->config.parent_dir);
     free(d->helper);

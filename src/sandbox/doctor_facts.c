@@ -24,19 +24,13 @@
 #include "base/sbuf.h"
 #include "base/str.h"
 #include "sandbox/doctor_internal.h"
-#include "sandbox/local.h"
+#include "sandbox/local_level_internal.h"
 #include "sandbox/local_probe_internal.h"
 #include "sandbox/local_seccomp_internal.h"
 #include "sandbox/local_watchdog_internal.h"
 
 #define MAX_PATTERN_BYTES 4096u
 #define MAX_PART 1000
-
-/* Headers older than Linux 5.13 do not have them. */
-#ifndef SYS_landlock_create_ruleset
-#define SYS_landlock_create_ruleset 444
-#endif
-#define ASK_LANDLOCK_ABI 1u
 
 int
 doctor_parse_version(const char *text)
@@ -83,7 +77,6 @@ static void
 gather_kernel(struct doctor_facts *f)
 {
     struct utsname uts;
-    long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, ASK_LANDLOCK_ABI);
 
     if (uname(&uts) == 0) {
         f->machine = xstrdup(uts.machine);
@@ -93,7 +86,7 @@ gather_kernel(struct doctor_facts *f)
     f->has_filter = local_seccomp_native_arch() != 0;
     f->has_pidfd = has_pidfd();
     f->has_openat2 = has_openat2();
-    f->landlock_abi = abi > 0 ? (int)abi : 0;
+    f->landlock_abi = local_level_landlock();
 }
 
 /* --- what is found --- */
@@ -114,6 +107,18 @@ gather_bwrap(struct doctor_facts *f, struct local_env *env,
         f->bwrap_owner = st.st_uid;
         f->bwrap_writable = (st.st_mode & (S_IWGRP | S_IWOTH)) != 0;
     }
+}
+
+static void
+gather_warden(struct doctor_facts *f, struct local_env *env,
+              const struct local_config *config)
+{
+    struct error err = {0};
+
+    if (local_env_find_warden(env, config->warden, &err) < 0)
+        f->warden_error = xstrdup(err.msg);
+    else
+        f->warden = xstrdup(env->warden);
 }
 
 static void
@@ -171,18 +176,6 @@ gather_tasks(struct doctor_facts *f)
         f->max_tasks = (int64_t)limit.rlim_cur;
 }
 
-/* The one place that looks for who could make a cgroup for the sandbox. */
-static void
-gather_manager(struct doctor_facts *f)
-{
-    AUTO_FREE char *path =
-        f->is_root
-            ? xstrdup("/run/systemd/private")
-            : xasprintf("/run/user/%lu/systemd/private", (unsigned long)f->uid);
-
-    f->has_manager = access(path, F_OK) == 0;
-}
-
 static void
 gather_core_pattern(struct doctor_facts *f)
 {
@@ -209,6 +202,8 @@ doctor_facts_gather(struct doctor_facts *f, struct local_env *env,
     struct error err = {0};
 
     local_system_read(&f->system);
+    f->level = config->isolation;
+    f->no_proc = local_level(f->level)->no_proc;
     gather_kernel(f);
     f->is_root = geteuid() == 0;
     f->uid = geteuid();
@@ -219,7 +214,10 @@ doctor_facts_gather(struct doctor_facts *f, struct local_env *env,
     f->drops = env->drop;
     if (env->drop)
         f->uid = env->uid;
-    gather_bwrap(f, env, config);
+    if (f->level == LOCAL_REDUCED)
+        gather_warden(f, env, config);
+    else
+        gather_bwrap(f, env, config);
     memset(&err, 0, sizeof(err));
     if (local_env_find_python(env, config->python, &err) < 0)
         f->python_error = xstrdup(err.msg);
@@ -228,7 +226,6 @@ doctor_facts_gather(struct doctor_facts *f, struct local_env *env,
     if (f->identity_error == NULL)
         gather_workspace(f, env, config);
     gather_tasks(f);
-    gather_manager(f);
     gather_core_pattern(f);
     gather_mask(f);
     memset(&err, 0, sizeof(err));
@@ -246,7 +243,9 @@ doctor_facts_fini(struct doctor_facts *f)
         f->identity_error,
         f->bwrap,
         f->bwrap_error,
-
+        f->warden,
+        f->warden_error,
+        f->scope_why,
         f->mask,
         f->python,
         f->python_error,

@@ -10,10 +10,12 @@
 #include "base/alloc.h"
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "base/error.h"
 #include "base/sbuf.h"
 #include "base/str.h"
 #include "sandbox/doctor_internal.h"
 #include "sandbox/local_advice_internal.h"
+#include "sandbox/local_level_internal.h"
 
 #define MAX_TEXT_BYTES 16384u
 #define FEW_TASKS 64    /* left to the user: bubblewrap and Python need some */
@@ -22,7 +24,6 @@
 /* Seen for root's files from a user namespace in which root is nobody. */
 #define UNMAPPED_OWNER 65534
 #define COUNTS_BY_NAMESPACE 514
-#define LANDLOCK_LEAST 6
 
 /* --- making findings --- */
 
@@ -217,13 +218,63 @@ find_identity(const struct doctor_facts *facts, struct doctor_report *r)
             text("cells run as user %lu, as you do", (unsigned long)facts->uid);
 }
 
-/* --- bubblewrap --- */
+/* --- the level, and who makes a sandbox of it --- */
+
+static bool
+is_reduced(const struct doctor_facts *facts)
+{
+    return facts->level == LOCAL_REDUCED;
+}
+
+static void
+find_level(const struct doctor_facts *facts, struct doctor_report *r)
+{
+    struct doctor_finding *f = add(r, DOCTOR_OK, "isolation");
+
+    f->what = text("%s%s", local_isolation_name(facts->level),
+                   is_reduced(facts) ? ": Landlock, without namespaces" : "");
+}
+
+static void
+find_landlock(const struct doctor_facts *facts, struct doctor_report *r)
+{
+    struct error err = {0};
+    struct doctor_finding *f;
+
+    if (!is_reduced(facts))
+        return;
+    if (local_level_check_landlock(facts->landlock_abi, &err) < 0) {
+        fill_by_error(add(r, DOCTOR_FAIL, "Landlock"), err.msg);
+        return;
+    }
+    f = add(r, DOCTOR_OK, "Landlock");
+    f->what = text("ABI %d, which is enough", facts->landlock_abi);
+}
+
+static void
+find_warden(const struct doctor_facts *facts, struct doctor_report *r)
+{
+    struct doctor_finding *f;
+
+    if (!is_reduced(facts))
+        return;
+    if (facts->warden == NULL) {
+        fill_by_error(add(r, DOCTOR_FAIL, "warden"), facts->warden_error != NULL
+                                                         ? facts->warden_error
+                                                         : "not looked for");
+        return;
+    }
+    f = add(r, DOCTOR_OK, "warden");
+    f->what = text("%s", facts->warden);
+}
 
 static void
 find_bwrap(const struct doctor_facts *facts, struct doctor_report *r)
 {
     struct doctor_finding *f;
 
+    if (is_reduced(facts))
+        return;
     if (facts->bwrap == NULL) {
         fill_by_error(add(r, DOCTOR_FAIL, "bubblewrap"),
                       facts->bwrap_error != NULL ? facts->bwrap_error
@@ -281,9 +332,12 @@ static void
 find_namespaces(const struct doctor_facts *facts, struct doctor_report *r)
 {
     const struct local_system *s = &facts->system;
-    struct doctor_finding *f = add(r, DOCTOR_OK, "user namespaces");
+    struct doctor_finding *f;
     struct sbuf sb;
 
+    if (is_reduced(facts))
+        return;
+    f = add(r, DOCTOR_OK, "user namespaces");
     sbuf_init(&sb, MAX_TEXT_BYTES);
     add_switch(&sb, "user.max_user_namespaces", s->max_userns);
     add_switch(&sb, "kernel.unprivileged_userns_clone", s->userns_clone);
@@ -306,7 +360,7 @@ find_apparmor(const struct doctor_facts *facts, struct doctor_report *r)
 {
     struct doctor_finding *f;
 
-    if (facts->system.apparmor_restricts < 0)
+    if (facts->system.apparmor_restricts < 0 || is_reduced(facts))
         return;
     f = add(r, DOCTOR_OK, "AppArmor");
     if (facts->system.apparmor_restricts == 0) {
@@ -325,7 +379,7 @@ find_apparmor(const struct doctor_facts *facts, struct doctor_report *r)
 static void
 find_proc(const struct doctor_facts *facts, struct doctor_report *r)
 {
-    bool failed = failed_for(facts, LOCAL_CAUSE_NO_PROC);
+    bool failed = !is_reduced(facts) && failed_for(facts, LOCAL_CAUSE_NO_PROC);
     struct doctor_finding *f;
 
     /* A mount there need not be in the way. */
@@ -333,7 +387,8 @@ find_proc(const struct doctor_facts *facts, struct doctor_report *r)
         return;
     f = add(r, failed ? DOCTOR_FAIL : DOCTOR_WARN, "/proc");
     f->what = facts->mask != NULL ? text("a mount covers %s", facts->mask)
-                                  : text("it cannot be mounted anew");
+              : failed            ? text("it cannot be mounted anew")
+                                  : text("left out, as is set");
     if (!failed)
         f->why = text("cells run without /proc, as well isolated; some of "
                       "Python's modules miss it");
@@ -354,8 +409,12 @@ add_failed_sandbox(const struct doctor_facts *facts, struct doctor_report *r)
 
     f->what = line[0] != '\0'
                   ? text("could not be made: %.300s", line)
-                  : text("could not be made, and bubblewrap said nothing");
-    if (remedy == LOCAL_REMEDY_NONE || remedy == LOCAL_REMEDY_NO_PROC)
+                  : text("could not be made, and %s said nothing",
+                         is_reduced(facts) ? "the warden" : "bubblewrap");
+    if (is_reduced(facts))
+        f->fix = text("install the program anew, with all its parts, or set "
+                      "sandbox.isolation to full");
+    else if (remedy == LOCAL_REMEDY_NONE || remedy == LOCAL_REMEDY_NO_PROC)
         fill_by_advice(f, &advice);
     else
         f->fix =
@@ -377,6 +436,10 @@ find_sandbox(const struct doctor_facts *facts, struct doctor_report *r)
         break;
     case DOCTOR_WORKED:
         f = add(r, DOCTOR_OK, "sandbox");
+        if (is_reduced(facts)) {
+            f->what = text("made by the warden, and a program ran in it");
+            break;
+        }
         if (!facts->no_disable) {
             f->what = text("made with every argument%s, and a program ran in "
                            "it",
@@ -533,10 +596,19 @@ find_memory(const struct doctor_facts *facts, struct doctor_report *r)
 {
     struct doctor_finding *f = add(r, DOCTOR_OK, "memory");
 
-    f->what = facts->has_manager
-                  ? text("bounded; systemd can make a cgroup for the sandbox")
-                  : text("bounded by a look every 200 ms; there is no systemd "
-                         "that could make a cgroup");
+    switch (facts->scope) {
+    case DOCTOR_NOT_TRIED:
+        f->what = text("bounded by a look every 200 ms, or by a cgroup where "
+                       "systemd makes one");
+        break;
+    case DOCTOR_WORKED:
+        f->what = text("bounded by a cgroup that systemd has made");
+        break;
+    case DOCTOR_FAILED:
+        f->what = text("bounded by a look every 200 ms; no cgroup: %.200s",
+                       facts->scope_why != NULL ? facts->scope_why : "");
+        break;
+    }
 }
 
 static void
@@ -599,11 +671,11 @@ doctor_findings_make(const struct doctor_facts *facts,
 {
     static void (*const finders[])(const struct doctor_facts *,
                                    struct doctor_report *) = {
-        find_system,    find_processor,  find_kernel,      find_identity,
-        find_bwrap,     find_namespaces, find_apparmor,    find_proc,
-        find_workspace, find_tasks,      find_memory,      find_core_dumps,
-        find_sandbox,   find_python,     find_interpreter, find_modules,
-        find_helper,
+        find_system,     find_processor,   find_kernel,     find_identity,
+        find_level,      find_landlock,    find_warden,     find_bwrap,
+        find_namespaces, find_apparmor,    find_proc,       find_workspace,
+        find_tasks,      find_memory,      find_core_dumps, find_sandbox,
+        find_python,     find_interpreter, find_modules,    find_helper,
     };
 
     memset(report, 0, sizeof(*report));

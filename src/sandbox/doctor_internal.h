@@ -11,9 +11,9 @@
 #include <sys/types.h>
 
 #include "sandbox/doctor.h"
+#include "sandbox/local.h"
 #include "sandbox/local_system_internal.h"
 
-struct local_config;
 struct local_env;
 
 #define DOCTOR_MODULES 2 /* pandas, matplotlib */
@@ -29,6 +29,7 @@ struct doctor_module {
 /* Zero is the state in which nothing is known. Strings are owned. */
 struct doctor_facts {
     struct local_system system;
+    enum local_isolation level; /* that is asked for, and no other is tried */
 
     char *machine; /* "x86_64" */
     bool has_filter;
@@ -50,6 +51,9 @@ struct doctor_facts {
     int bwrap_version;   /* 800 for 0.8.0; 0: not known */
     bool bwrap_asked;    /* for its version */
 
+    char *warden; /* at LOCAL_REDUCED; NULL: warden_error says why */
+    char *warden_error;
+
     char *mask; /* the mount that covers a part of /proc; NULL: none */
 
     char *python;
@@ -66,7 +70,9 @@ struct doctor_facts {
     int64_t n_tasks;   /* processes and threads of uid now */
     int64_t max_tasks; /* -1: no limit */
 
-    bool has_manager; /* a systemd that could make a scope */
+    /* A control group around the interpreter that was tried. */
+    enum doctor_trial scope;
+    char *scope_why; /* there is none; partly text of systemd */
 
     char *helper; /* the program that draws; NULL: helper_error */
     char *helper_error;
@@ -76,7 +82,7 @@ struct doctor_facts {
     enum doctor_trial sandbox;
     char *sandbox_says; /* what bubblewrap wrote, the last time */
     bool no_disable;    /* it went without --disable-userns */
-    bool no_proc;       /* and without /proc */
+    bool no_proc;       /* the level is without /proc */
 
     /* The interpreter, until it is ready, and a cell in it. */
     enum doctor_trial interpreter;

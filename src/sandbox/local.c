@@ -139,6 +139,7 @@ local_drop_child(struct local *l)
     l->stopping = false;
     l->fault = NULL;
     l->was_busy = false;
+    local_thaw(l);
     local_scope_free(l->scope);
     l->scope = NULL;
     local_link_free(l->link);
@@ -310,6 +311,16 @@ local_bound_by(const struct local *l)
     return local_scope_is_on(l->scope) ? "cgroup" : "watchdog";
 }
 
+const char *
+local_why_no_scope(const struct sandbox_backend *b)
+{
+    const struct local *l = (const struct local *)b;
+
+    if (local_scope_is_on(l->scope))
+        return NULL;
+    return l->why_no_scope != NULL ? l->why_no_scope : "";
+}
+
 static void
 handle_scope(void *ctx, bool on)
 {
@@ -322,8 +333,8 @@ handle_scope(void *ctx, bool on)
     local_leave(l);
 }
 
-/* Before the first cell, so that nothing that cells start is outside. An outer
-   warden is left out, since it must go on when all others are stopped. */
+/* Before the first cell, so that nothing that cells start is outside. The outer
+   process is left out, since it must go on when all others are frozen. */
 static void
 start_scope(struct local *l)
 {
@@ -332,8 +343,6 @@ start_scope(struct local *l)
         .processes = l->limits.processes + LOCAL_SCOPE_MAX_PIDS,
     };
 
-    if (!local_level(l->config.isolation)->has_life)
-        limits.pids[limits.n_pids++] = proc_pid(l->child.proc);
     limits.pids[limits.n_pids++] = l->child.child_pid;
     if (l->child.kernel_pid > 0)
         limits.pids[limits.n_pids++] = l->child.kernel_pid;
@@ -449,6 +458,18 @@ handle_failed_start(struct local *l)
 
 /* --- what comes from inside --- */
 
+/* Something that was left behind prints while nothing runs. Once enough of it
+   is kept it has to wait: it may be without an end. */
+static void
+keep_for_later(struct local *l, const char *data, size_t len)
+{
+    size_t room = LOCAL_MAX_LATER_BYTES - l->later.len;
+
+    sbuf_add(&l->later, data, len < room ? len : room);
+    if (l->state == LOCAL_IDLE && len >= room)
+        local_link_hold(l->link);
+}
+
 static void
 handle_text(void *ctx, enum event_stream stream, const char *data, size_t len)
 {
@@ -461,10 +482,8 @@ handle_text(void *ctx, enum event_stream stream, const char *data, size_t len)
             sbuf_add(&l->start_errors, data, len);
     } else if (l->cell_active && l->cell.ask == NULL) {
         local_cell_text(l, stream, data, len);
-    } else if (l->later.len < LOCAL_MAX_LATER_BYTES) {
-        size_t room = LOCAL_MAX_LATER_BYTES - l->later.len;
-
-        sbuf_add(&l->later, data, len < room ? len : room);
+    } else {
+        keep_for_later(l, data, len);
     }
     local_leave(l);
 }
@@ -611,6 +630,8 @@ handle_exit(void *ctx, const struct proc_exit *status)
 
     local_enter(l);
     l->child.ended = true;
+    /* An inner warden has something to do by itself. */
+    local_thaw(l);
     /* Daemons of cells outlive their interpreter for a moment otherwise. */
     local_bwrap_kill(&l->child);
     if (l->state == LOCAL_PROBING) {

@@ -686,6 +686,7 @@ begin(struct local *l, int64_t timeout_ms)
     struct local_cell *c = &l->cell;
     uint64_t reserve;
 
+    local_link_release(l->link);
     c->id = ++l->next_id;
     c->started_ms = clock_now_ms();
     c->started_ticks = local_watchdog_now();

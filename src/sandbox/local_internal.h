@@ -143,6 +143,7 @@ struct local {
     char *version;     /* owned; of Python, as the kernel says; NULL: odd */
     char *about;       /* owned; what info says of Python */
     const char *fault; /* why it was ended while no cell ran; NULL: by itself */
+    bool is_frozen;    /* suspended by its control group, not by signals */
     bool settling;     /* being suspended: not all have stopped yet */
     unsigned n_settles;
     struct loop_timer *settle_timer;
@@ -191,6 +192,10 @@ void local_set_state(struct local *l, enum local_state state);
 /* What bounds the memory of all processes together: "cgroup" or "watchdog".
    Static. */
 const char *local_bound_by(const struct local *l);
+
+/* Why there is no control group around the interpreter that runs; NULL: there
+   is one. Partly the manager's text; valid until the next start. */
+const char *local_why_no_scope(const struct sandbox_backend *b);
 
 /* Starts the interpreter; ends in local_started or in the error of purpose. */
 void local_start(struct local *l, enum local_purpose purpose);
@@ -293,6 +298,9 @@ void local_restore(struct sandbox_backend *b, int fd, sandbox_saved_fn done,
 void local_suspend(struct sandbox_backend *b, sandbox_done_fn done, void *ctx);
 void local_resume(struct sandbox_backend *b, sandbox_done_fn done, void *ctx);
 void local_stop(struct sandbox_backend *b, sandbox_done_fn done, void *ctx);
+
+/* Lets go on what its control group has frozen; nothing if it has not. */
+void local_thaw(struct local *l);
 
 /* The kernel has answered a ping. */
 void local_pong(struct local *l);

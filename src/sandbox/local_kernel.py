@@ -729,9 +729,11 @@ def plan_preload(names, tty):
 
 
 def run_quietly(step):
-    """Runs a preload step; what it prints belongs to no cell."""
-    null = os.open("/dev/null", os.O_WRONLY)
+    """Runs a preload step, unless cells hold all descriptors that there may be;
+    what it prints belongs to no cell."""
+    null = -1
     try:
+        null = os.open("/dev/null", os.O_WRONLY)
         os.dup2(null, 1)
         os.dup2(null, 2)
         step()
@@ -739,7 +741,8 @@ def run_quietly(step):
         pass
     finally:
         flush_output()
-        os.close(null)
+        if null >= 0:
+            os.close(null)
         restore_process()
 
 

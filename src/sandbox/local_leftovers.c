@@ -8,7 +8,8 @@
 #include "sandbox/local_watchdog_internal.h"
 
 #define WATCH_MS 200
-/* Pid 1 of the sandbox and the interpreter. */
+/* Who leads the sandbox (bubblewrap as its pid 1, or the inner warden), and the
+   interpreter. */
 #define OWN_PROCESSES 2u
 
 /* Why they have to end; NULL: they need not. */

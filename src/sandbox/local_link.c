@@ -65,6 +65,7 @@ struct local_link {
 
     bool broken;
     bool draining;
+    bool held;      /* the streams are not read for now */
     bool unordered; /* marks came without their event: none stops a stream */
     int depth;      /* of callbacks */
     bool dead;      /* freed within a callback */
@@ -230,7 +231,7 @@ handle_stream(void *ctx, int fd, unsigned events)
 static bool
 has_unread(const struct local_link *link)
 {
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < 2 && !link->held; i++) {
         const struct stream *s = &link->streams[i];
         int n = 0;
 
@@ -538,6 +539,62 @@ local_link_new(struct loop *loop, const struct local_link_fds *fds,
     link->request_watch =
         loop_add_fd(loop, fds->requests, 0, handle_request_fd, link);
     return link;
+}
+
+/* --- while nobody wants what is printed --- */
+
+/* Not with a watch for nothing: that would still be called, again and again,
+   when all who could write are gone. */
+void
+local_link_hold(struct local_link *link)
+{
+    if (link->held || link->draining)
+        return;
+    link->held = true;
+    for (size_t i = 0; i < 2; i++) {
+        loop_fd_remove(link->streams[i].watch);
+        link->streams[i].watch = NULL;
+    }
+}
+
+/* What is in the pipe now, and not what comes while it is read. */
+static void
+catch_up(struct stream *s)
+{
+    struct local_link *link = s->link;
+    int left = 0;
+
+    if (ioctl(s->fd, FIONREAD, &left) != 0)
+        return;
+    while (left > 0 && !link->dead && !s->stopped && s->at == s->len) {
+        size_t n = fill_chunk(s);
+
+        if (n == 0)
+            return;
+        left -= (int)n;
+        empty_chunk(s);
+    }
+}
+
+void
+local_link_release(struct local_link *link)
+{
+    if (!link->held)
+        return;
+    link->depth++;
+    for (size_t i = 0; i < 2 && !link->dead; i++) {
+        struct stream *s = &link->streams[i];
+
+        if (s->fd >= 0)
+            catch_up(s);
+        if (!link->dead && s->fd >= 0)
+            s->watch =
+                loop_add_fd(link->loop, s->fd, LOOP_READ, handle_stream, s);
+    }
+    link->held = false;
+    if (!link->dead)
+        set_watches(link);
+    leave(link);
 }
 
 static void

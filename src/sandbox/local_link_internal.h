@@ -54,6 +54,12 @@ void local_link_free(struct local_link *link); /* NULL is allowed */
 /* Queues bytes for the kernel; they are copied. */
 void local_link_send(struct local_link *link, const char *data, size_t len);
 
+/* Nobody wants what is printed: the pipes are not read until the release, and
+   whoever writes waits. The release hands over what is in them first. Events
+   come meanwhile, and may be held up for 50 ms each. */
+void local_link_hold(struct local_link *link);
+void local_link_release(struct local_link *link);
+
 /* Hands over what is left in the pipes of a sandbox that has ended, without
    waiting for marks. on_broken is not called. False when a handler freed the
    link. */

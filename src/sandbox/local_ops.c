@@ -14,6 +14,7 @@
 #include "base/loop.h"
 #include "sandbox/local_internal.h"
 #include "sandbox/local_level_internal.h"
+#include "sandbox/local_scope_internal.h"
 #include "sandbox/local_watchdog_internal.h"
 #include "sandbox/workspace_internal.h"
 
@@ -319,7 +320,9 @@ local_info(struct sandbox_backend *b, struct sandbox_info *info)
     info->uptime_ms = clock_now_ms() - l->ready_ms;
     if (info->uptime_ms < 1)
         info->uptime_ms = 1;
-    info->memory_bytes = local_watchdog_memory(l->child.child_pid);
+    info->memory_bytes = local_scope_memory(l->scope);
+    if (info->memory_bytes == 0)
+        info->memory_bytes = local_watchdog_memory(l->child.child_pid);
     info->n_processes = (int)local_watchdog_count(l->child.child_pid);
 }
 

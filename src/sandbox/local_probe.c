@@ -213,8 +213,9 @@ local_env_find_bwrap(struct local_env *env, const char *configured,
     return 0;
 }
 
-static int
-find_warden(struct local_env *env, const char *configured, struct error *err)
+int
+local_env_find_warden(struct local_env *env, const char *configured,
+                      struct error *err)
 {
     struct error why = {0};
     AUTO_FREE char *found = configured != NULL
@@ -244,7 +245,7 @@ find_maker(struct local_env *env, const struct local_config *config,
         return local_env_find_bwrap(env, config->bwrap, err);
     if (local_level_check_landlock(local_level_landlock(), err) < 0)
         return -1;
-    return find_warden(env, config->warden, err);
+    return local_env_find_warden(env, config->warden, err);
 }
 
 /* --- identity --- */

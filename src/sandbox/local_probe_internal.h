@@ -68,6 +68,10 @@ WARN_UNUSED int local_env_find_identity(struct local_env *env,
                                         struct error *err);
 WARN_UNUSED int local_env_find_bwrap(struct local_env *env,
                                      const char *configured, struct error *err);
+/* In the place of bubblewrap for LOCAL_REDUCED. */
+WARN_UNUSED int local_env_find_warden(struct local_env *env,
+                                      const char *configured,
+                                      struct error *err);
 WARN_UNUSED int local_env_find_python(struct local_env *env,
                                       const char *configured,
                                       struct error *err);

@@ -454,3 +454,12 @@ local_scope_freeze(struct local_scope *s, bool freeze)
     fd = openat(s->dir, "cgroup.freeze", O_WRONLY | O_CLOEXEC);
     return fd >= 0 && write(fd, freeze ? "1" : "0", 1) == 1;
 }
+
+bool
+local_scope_is_frozen(const struct local_scope *s)
+{
+    char text[MAX_SMALL];
+
+    return local_scope_is_on(s) && read_at(s->dir, "cgroup.events", text) > 0 &&
+           strstr(text, "frozen 1\n") != NULL;
+}

@@ -65,4 +65,7 @@ uint64_t local_scope_oom_kills(const struct local_scope *s);
    that was refused. */
 bool local_scope_freeze(struct local_scope *s, bool freeze);
 
+/* Whether all in it have stopped since. */
+bool local_scope_is_frozen(const struct local_scope *s);
+
 #endif

@@ -8,6 +8,7 @@
 #include "base/loop.h"
 #include "base/sbuf.h"
 #include "sandbox/local_internal.h"
+#include "sandbox/local_scope_internal.h"
 #include "sandbox/local_watchdog_internal.h"
 
 #define LOG_MODULE "sandbox"
@@ -20,14 +21,20 @@
 #define SETTLE_MS 5
 #define MAX_SETTLES 400
 
+static bool
+has_stopped(const struct local *l)
+{
+    return l->is_frozen ? local_scope_is_frozen(l->scope)
+                        : local_watchdog_suspend(l->child.child_pid);
+}
+
 static void
 settle(void *ctx)
 {
     struct local *l = ctx;
 
     l->settle_timer = NULL;
-    if (local_watchdog_suspend(l->child.child_pid) ||
-        ++l->n_settles > MAX_SETTLES) {
+    if (has_stopped(l) || ++l->n_settles > MAX_SETTLES) {
         l->settling = false;
         local_end_op(l, NULL);
         return;
@@ -60,6 +67,8 @@ local_suspend(struct sandbox_backend *b, sandbox_done_fn done, void *ctx)
     if (l->was_busy)
         LOG_INFO("suspended; something in it was computing");
     local_set_state(l, LOCAL_SUSPENDED);
+    /* Where there is no group, or it cannot: one process after the other. */
+    l->is_frozen = local_scope_freeze(l->scope, true);
     l->settling = true;
     l->n_settles = 0;
     settle(l);
@@ -78,6 +87,16 @@ handle_no_answer(void *ctx)
 }
 
 void
+local_thaw(struct local *l)
+{
+    if (!l->is_frozen)
+        return;
+    l->is_frozen = false;
+    if (!local_scope_freeze(l->scope, false))
+        LOG_WARN("the control group cannot be thawed");
+}
+
+void
 local_resume(struct sandbox_backend *b, sandbox_done_fn done, void *ctx)
 {
     struct local *l = (struct local *)b;
@@ -91,7 +110,12 @@ local_resume(struct sandbox_backend *b, sandbox_done_fn done, void *ctx)
         return;
     }
     local_set_state(l, LOCAL_RESUMING);
-    local_watchdog_resume(l->child.child_pid);
+    if (l->is_frozen)
+        local_thaw(l);
+    else
+        local_watchdog_resume(l->child.child_pid);
+    /* One that waits to print may hold what the kernel needs for an answer. */
+    local_link_release(l->link);
     /* The next operation should not find out that nobody answers any more. */
     l->ping_id = ++l->next_id;
     sbuf_init(&ping, MAX_PING_BYTES);

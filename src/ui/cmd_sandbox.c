@@ -267,17 +267,25 @@ add_used(struct sbuf *sb, size_t columns, const char *label, bool runs,
     add_line(sb, columns, label, text.data);
 }
 
+/* How memory is bounded, for the line that says how much there is. */
+static const char *
+bound_by(const struct sandbox_info *info)
+{
+    if (info->bound_by == NULL)
+        return "";
+    return str_eq(info->bound_by, "cgroup")
+               ? ", bounded by a cgroup"
+               : ", bounded by a look every 200 ms";
+}
+
 static void
 add_limits(struct sbuf *sb, size_t columns, const struct sandbox_info *info)
 {
     AUTO_SBUF struct sbuf text = {0};
-    AUTO_FREE char *by = info->bound_by != NULL
-                             ? xasprintf(", bounded by the %s", info->bound_by)
-                             : xstrdup("");
     bool runs = info->uptime_ms > 0;
 
     add_used(sb, columns, "memory", runs, info->memory_bytes,
-             info->memory_limit_bytes, by);
+             info->memory_limit_bytes, bound_by(info));
     sbuf_init(&text, MAX_VALUE_BYTES);
     if (runs)
         sbuf_addf(&text, "%d of %d", info->n_processes, info->max_processes);

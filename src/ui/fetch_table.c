@@ -113,6 +113,15 @@ run_silently(struct app_fetch *f, const char *code, int64_t timeout_ms,
                             &on, f);
 }
 
+/* Of an interpreter that has ended under a cell of ours, or before it took it,
+   nobody else would say so. */
+static void
+tell_loss(struct app_fetch *f, const struct sandbox_outcome *outcome)
+{
+    if (outcome != NULL && outcome->variables_lost && outcome->reason != NULL)
+        app_tell_loss(f->app, outcome->reason);
+}
+
 static void
 on_removed(void *ctx, enum sandbox_end end,
            const struct sandbox_outcome *outcome, const struct error *err)
@@ -121,9 +130,7 @@ on_removed(void *ctx, enum sandbox_end end,
 
     (void)end;
     (void)err;
-    /* Nobody waits for it who would say so. */
-    if (outcome != NULL && outcome->variables_lost && outcome->reason != NULL)
-        app_tell_loss(f->app, outcome->reason);
+    tell_loss(f, outcome);
     end_fetch(f);
 }
 
@@ -195,6 +202,7 @@ on_written(void *ctx, enum sandbox_end end,
 
     (void)end;
     f->op = NULL;
+    tell_loss(f, outcome);
     if (f->is_removing)
         return;
     if (err != NULL)

@@ -22,6 +22,7 @@ from pty_session import run_piped  # noqa: E402
 from refusals import BWRAP, CHROOT, HIDDEN, IN_USERNS, MASKED  # noqa: E402
 from refusals import NO_PROCESSES, NO_USERNS, ONLY_ROOT, can, fake_bwrap  # noqa: E402
 from replay import write_replay  # noqa: E402
+from test_isolation_level import NO_LANDLOCK, landlock_abi  # noqa: E402
 
 STATUS = 7
 TIMEOUT = 90
@@ -68,9 +69,10 @@ class Report:
                 if found[0] == "FAIL"]
 
 
-def examine(place, prefix=(), args=(), env=None, expect=None):
+def examine(place, prefix=(), args=(), env=None, expect=None,
+            binary=SANDPIPER):
     """Runs --doctor in pipes, without a key; the report."""
-    done = run_piped(list(prefix) + [SANDPIPER, "--doctor"] + list(args),
+    done = run_piped(list(prefix) + [binary, "--doctor"] + list(args),
                      env=place.env(None, env, key=None), timeout=TIMEOUT,
                      dir=place.dir)
     check_no_escape(done.stdout + done.stderr)
@@ -163,6 +165,87 @@ def test_colours_can_be_switched_off():
                   env=place.env(None, {"NO_COLOR": "1"}, key=None)) as s:
             assert s.wait_exit(TIMEOUT) == 0
             check_clean(s.transcript, colours=False)
+
+
+# ---- levels ----------------------------------------------------------------
+
+REDUCED = ("--isolation", "reduced")
+
+
+def need_landlock():
+    if landlock_abi() < 6:
+        tap.skip("Landlock ABI %d is below 6" % landlock_abi())
+
+
+@tap.timeout(120)
+def test_memory_is_bounded_by_what_was_seen():
+    """There is a group, or systemd's own reason why there is none."""
+    with Place() as place:
+        report = examine(place, expect=True)
+        report.check("isolation", "ok", "^full$")
+        report.check("memory", "ok", r"by a cgroup that systemd has made|"
+                     r"every 200 ms; no cgroup: (there is no systemd manager|"
+                     r"systemd |busctl |the limit of )")
+
+
+@tap.timeout(120)
+def test_reduced():
+    """What bubblewrap needs is not looked at, and not missed."""
+    need_landlock()
+    with Place() as place:
+        place.config("sandbox:\n  bwrap: /nonexistent/bwrap\n")
+        places = [()] + [where for where in (NO_USERNS, MASKED) if can(where)]
+        for where in places:
+            report = examine(place, where, REDUCED, expect=True)
+            report.check("isolation", "ok", "^reduced: Landlock")
+            report.check("Landlock", "ok", r"ABI \d")
+            report.check("warden", "ok", "/sandpiper-warden$")
+            report.check("sandbox", "ok", "by the warden")
+            report.check("interpreter", "ok", "a cell ran in it")
+            for topic in ("bubblewrap", "user namespaces", "/proc",
+                          "AppArmor"):
+                assert topic not in report.findings, report.text
+
+
+@tap.timeout(120)
+def test_reduced_without_landlock():
+    """Nothing is tried then, at no other level either."""
+    with Place() as place:
+        report = examine(place, NO_LANDLOCK, REDUCED, expect=False)
+        report.check("Landlock", "FAIL", "needs Landlock ABI 6",
+                     "fix: use Linux 6.12")
+        report.check("sandbox", "-", "not tried")
+        assert report.failures() == ["Landlock"], report.text
+        assert "interpreter" not in report.findings, report.text
+
+
+@tap.timeout(120)
+def test_reduced_without_the_warden():
+    """The program alone, without its other parts."""
+    need_landlock()
+    with Place() as place:
+        alone = shutil.copy(SANDPIPER, place.work)
+        report = examine(place, args=REDUCED, binary=alone)
+        if report.findings["warden"][0] == "ok":
+            tap.skip("it is installed on this system")
+        report.check("warden", "FAIL", "", "fix: install the program")
+        report.check("sandbox", "-", "not tried")
+        assert report.failures() == ["warden"], report.text
+
+
+@tap.timeout(120)
+def test_without_proc():
+    """Where it cannot be mounted, and where it only is not wanted."""
+    with Place() as place:
+        for where, what in ((MASKED, "covers /proc/fs"), ((), "")):
+            if not can(where):
+                continue
+            report = examine(place, where,
+                             ("--isolation", "full-without-proc"), expect=True)
+            report.check("isolation", "ok", "^full, without /proc$")
+            report.check("/proc", "warn", what, "cells run without /proc")
+            report.check("sandbox", "ok", "every argument but --proc")
+            report.check("interpreter", "ok", "a cell ran in it")
 
 
 # ---- bad places ------------------------------------------------------------

@@ -60,8 +60,10 @@ def test_a_load_that_takes_it():
 
 @tap.timeout(90)
 def test_our_own_work_that_takes_it():
-    """The copy for :full is removed when the prompt is there already."""
-    table = "x = 5\nimport os, pandas\npandas.DataFrame({'a': range(99)})"
+    """The copy for :full is removed when the prompt is there already. pyplot,
+    which removes files of its own, is not imported ahead any more then."""
+    table = ("x = 5\nimport os, pandas, matplotlib.pyplot\n"
+             "pandas.DataFrame({'a': range(99)})")
     code = "def die(*a, **k): os._exit(3)\nos.unlink = die"
     with Place() as place, ClaudeServer(set_up(table, code)) as server, \
             place.repl(server) as s:
@@ -71,6 +73,24 @@ def test_our_own_work_that_takes_it():
         s.ask(":full 1")
         s.shows(GONE)
         s.at_prompt()
+        s.ask("is it there?")
+        assert GONE in question(server.requests[4])
+        check_told(s, server)
+
+
+@tap.timeout(90)
+def test_a_table_that_takes_it():
+    """It ends while the table is written for :full, or before that."""
+    table = "x = 5\nimport os, pandas\npandas.DataFrame({'a': range(99)})"
+    code = "pandas.DataFrame.to_csv = lambda *a, **k: os._exit(3)"
+    with Place() as place, ClaudeServer(set_up(table, code)) as server, \
+            place.repl(server) as s:
+        s.at_prompt()
+        s.ask("make a table")
+        s.ask("break it")
+        s.ask(":full 1")
+        s.has(GONE)
+        s.has("the table of cell 1 is gone")
         s.ask("is it there?")
         assert GONE in question(server.requests[4])
         check_told(s, server)

@@ -9,8 +9,8 @@
     main(globals())
 
 host() is the HostCheck of the program; CANARY is in its secret.txt and in the
-environment of the client. SANDBOX_LEVEL=reduced in the environment runs those
-tests alone whose attacks must be refused at that level too.
+environment of the client. test_reduced.py runs those
+tests at the level reduced whose attacks must be refused there too.
 """
 
 import hashlib
@@ -22,8 +22,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import tap  # noqa: E402
 from host_check import HostCheck  # noqa: E402
-from sandbox_session import (  # noqa: E402
-    REDUCED, cell_uid, level, open_session)
+from sandbox_session import cell_uid, level, open_session  # noqa: E402
 
 CANARY = "CANARY-" + secrets.token_hex(12)
 DIGEST = hashlib.sha256(CANARY.encode()).hexdigest()
@@ -63,6 +62,16 @@ def all_are(found, *allowed):
     assert not wrong, "not refused: %s" % wrong
 
 
+def tests_of(namespace):
+    """The tests of a program, by their names."""
+    tests = {name: f for name, f in namespace.items()
+             if name.startswith("test_") and callable(f)}
+    for function in tests.values():
+        tap.timeout(max(TIMEOUT_S, getattr(function, "tap_timeout", 0)))(
+            function)
+    return tests
+
+
 def finish():
     """Ends the sandbox, and looks what is left."""
     try:
@@ -79,13 +88,7 @@ def test_nothing_is_left_outside():
 
 
 def main(namespace):
-    tests = {name: f for name, f in namespace.items()
-             if name.startswith("test_") and callable(f)}
-    if level() == "reduced":
-        tests = {name: f for name, f in tests.items()
-                 if REDUCED.issuperset(getattr(f, "attacks", [0]))}
-    for function in tests.values():
-        tap.timeout(TIMEOUT_S)(function)
+    tests = tests_of(namespace)
     last = test_nothing_is_left_outside
     tests[last.__name__] = last
     try:

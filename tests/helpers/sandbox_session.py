@@ -37,11 +37,6 @@ from processes import descendants_of, process_table  # noqa: E402
 
 PR_SET_CHILD_SUBREAPER = 36
 
-# The level of sandboxes that name none: "full" or "reduced". At the latter there
-# is no /workspace, so that name stands for the real one in the code of cells.
-LEVEL = os.environ.get("SANDBOX_LEVEL", "full")
-
-
 def driver_path():
     if os.environ.get("SANDBOX_DRIVER"):
         return os.path.abspath(os.environ["SANDBOX_DRIVER"])
@@ -75,12 +70,14 @@ REDUCED = frozenset(
 
 
 def level():
+    """Of sandboxes that name none: "full" or "reduced". At the latter there is
+    no /workspace, so that name stands for the real one in the code of cells."""
     return os.environ.get("SANDBOX_LEVEL") or "full"
 
 
 def attack(*numbers):
     """Marks a test with the numbers of the attacks that it tries (the list
-    is in docs/testing.md); tests/lint/attacks.py looks for them."""
+    is in docs/testing.md); tests/lint/attacks.sh looks for them."""
     def mark(function):
         function.attacks = numbers
         return function
@@ -170,8 +167,6 @@ def nr(name):
 
 def open_session(*options, **more):
     """A Sandbox at the level that is asked for."""
-    if level() != "full":
-        options += ("level=" + level(),)
     return Sandbox(*options, **more)
 
 
@@ -214,7 +209,7 @@ class Sandbox:
                  host=None, pass_fds=(), level=None):
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         self.timeout = timeout
-        self.level = level or LEVEL
+        self.level = level or os.environ.get("SANDBOX_LEVEL") or "full"
         if os.getuid() == 0 and uid is None and not any(
                 o.startswith(("uid=", "parent=")) for o in options):
             options = ("uid=%d" % cell_uid(),) + options
@@ -226,7 +221,7 @@ class Sandbox:
         os.chmod(self.dir, 0o711)
         self.events = []
         self._buffer = b""
-        self._cells = 0
+        self._open_event = None
         self.left_out = 0
         full = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8",
                 "HOME": self.dir, "TMPDIR": self.dir}
@@ -326,6 +321,8 @@ class Sandbox:
         line, self._buffer = self._buffer.split(b"\n", 1)
         event = json.loads(line.decode("utf-8"))
         self.events.append(event)
+        if event["event"] == "open":
+            self._open_event = event
         return event
 
     def wait(self, kind, timeout=None, **fields):
@@ -338,10 +335,8 @@ class Sandbox:
                 return event
 
     def opened(self):
-        for event in self.events:
-            if event["event"] == "open":
-                return event
-        return self.wait("open")
+        """Also where a test has cleared events since."""
+        return self._open_event or self.wait("open")
 
     def start_cell(self, code, timeout_ms=None, silent=False):
         if self.level == "reduced":

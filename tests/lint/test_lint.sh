@@ -226,6 +226,9 @@ EOF
 plant layers 'main includes an internal header' src/main.c <<'EOF'
 #include "base/one_internal.h"
 EOF
+plant layers 'another layer includes the header of main' src/ui/repl.c <<'EOF'
+#include "main_internal.h"
+EOF
 for header in curl/curl.h yaml.h readline/readline.h png.h sixel.h cJSON.h \
     cjson/cJSON.h; do
     plant layers "$header in base" src/base/one.c <<EOF

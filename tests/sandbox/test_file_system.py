@@ -70,6 +70,9 @@ for folder, dirs, files in itertools.chain(*map(walk, tops)):
         path = os.path.join(folder, name)
         if not os.path.islink(path):
             attempt("append " + path, os.open, path, os.O_WRONLY | os.O_APPEND)
+            # Of a copy it is the cells' own: see test_data_is_read_only.
+            if LEVEL == "reduced" and folder == "/workspace/data":
+                continue
             attempt("mode " + path, os.chmod, path,
                     stat.S_IMODE(os.lstat(path).st_mode))
 report("made", made)
@@ -82,7 +85,8 @@ report("rm", outcome(os.unlink, "/run/kernel.py"))
 report("mv", outcome(os.rename, "/etc/passwd", "/tmp/passwd"))
 """ % host().dir)
     assert found.pop("n") > 1000
-    assert found.pop("made") == [], found
+    made = found.pop("made")
+    assert made == [], made
     all_are(found, "EROFS", "EACCES", "EPERM", "EBUSY", "ENOENT", "EXDEV")
 
 
@@ -261,8 +265,18 @@ report("truncate", outcome(os.truncate, p, 0))
 if LEVEL != "reduced":
     report("rmdir", outcome(os.rmdir, d))
     report("move dir", outcome(os.rename, d, "/workspace/d2"))
+# Whatever its mode says by now.
+report("write again", outcome(lambda: open(p, "w")))
+report("new again", outcome(lambda: open(d + "/new", "w")))
+report("unlink again", outcome(os.unlink, p))
 os.unlink("/workspace/mine")
 """)
+    if level() == "reduced":
+        # It is a copy that belongs to the user, whose mode and times are the
+        # cells' to change; only what is in it is not.
+        for name in ("chmod", "chmod dir", "fchmod", "utime"):
+            if found[name] == "ok: None":
+                del found[name]
     all_are(found, "EROFS", "EACCES", "EPERM", "EXDEV", "EBUSY", "ENOTEMPTY")
     after = os.stat(path)
     assert (before.st_mtime_ns, before.st_mode, before.st_size,

@@ -501,6 +501,18 @@ report("raise", outcome(resource.setrlimit, resource.RLIMIT_NOFILE,
             assert [o["text"] for o in cell.outputs][-1] == "42", cell
 
 
+@attack(45)
+def test_import_ahead_without_a_descriptor():
+    """What the kernel does by itself between the cells needs one."""
+    with open_session() as sb:
+        cell = sb.cell("import sandpiper_kernel\nx = 1\nheld = []\ntry:\n"
+                       "    while True: held.append(open('/dev/null'))\n"
+                       "except OSError: pass\n"
+                       "sandpiper_kernel.S.steps.insert(0, (list, 0))")
+        assert cell.outcome == "ok", cell
+        must_work(sb, True)
+
+
 @attack(44)
 @tap.timeout(60)
 def test_workspace_limit():

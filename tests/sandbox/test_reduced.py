@@ -4,8 +4,8 @@
 
 First what is special to it: what Landlock does not cover, which the filter has
 to; what is hunted down where no namespace ends it; names, and the wardens. Then
-the attacks that must be refused at every level, by the other programs of this
-directory.
+the attacks that must be refused here too (REDUCED in sandbox_session.py), by
+the other programs of this directory.
 """
 
 import importlib
@@ -26,9 +26,9 @@ sys.path.insert(0, os.path.join(HERE, "..", "helpers"))
 sys.path.insert(0, HERE)
 
 import tap  # noqa: E402
-import sandbox_session  # noqa: E402
-from sandbox_session import (Sandbox, process_table,  # noqa: E402
-                             wait_until, warden_path)
+from attack_program import finish, tests_of  # noqa: E402
+from sandbox_session import (REDUCED, Sandbox,  # noqa: E402
+                             process_table, wait_until, warden_path)
 
 LANDLOCK_CREATE_RULESET = 444
 
@@ -145,6 +145,34 @@ def test_frames_of_own_files_are_shown():
         sb.cell("open('mine.py', 'w').write('def f():\\n    1 / 0\\n')")
         cell = sb.cell("import mine\nmine.f()")
         assert "mine.py" in cell.traceback, cell.traceback
+
+
+@tap.timeout(90)
+def test_names_without_a_directory_of_their_own():
+    """Files that are offered, and variables that are kept, are found in the
+    workspace wherever a cell has gone; and what is idle is suspended."""
+    top = tempfile.mkdtemp(prefix="reduced-")
+    path = top + "/kept"
+    try:
+        with reduced("idle_suspend_ms=300") as sb:
+            cell = sb.cell("x = [1, 2]\nopen('mine.txt', 'w').write('a')\n"
+                           "display('mine.txt')")
+            assert [(n["kind"], n["text"]) for n in cell.notes] == [
+                ("file", "mine.txt")], cell
+            sb.in_state("suspended")
+            cell = sb.cell("import os\nos.chdir('/usr')\n"
+                           "display(os.environ['SANDPIPER_WORKSPACE'] + "
+                           "'/mine.txt')")
+            assert [n["text"] for n in cell.notes if n["kind"] == "file"] == [
+                "mine.txt"], cell
+            saved = sb.snapshot(path)
+            assert saved["names"] == ["x"], saved
+            assert sorted(sb.list()) == ["mine.txt"], sb.list()
+            assert sb.restart()["end"] == "done"
+            assert sb.restore(path)["names"] == ["x"]
+            assert sb.cell("print(x)").stdout == "[1, 2]\n"
+    finally:
+        remove(top)
 
 
 def test_temporary_files_go_with_the_interpreter():
@@ -602,41 +630,17 @@ def test_orders_that_are_not_understood():
 
 # ---- the attacks of all levels ---------------------------------------------
 
-# Where the programs say of each test which attacks it makes, those that must be
-# refused here too; else these.
-PLAIN = {
-    "test_hostile": None,
-    "test_isolation": (
-        "test_data_can_be_read", "test_no_socket_of_the_host_in_the_file_system",
-        "test_namespaces", "test_other_processes", "test_kernel_interfaces",
-        "test_memory_nobody_counts", "test_mounts", "test_other_call_tables",
-        "test_core_limit_cannot_be_changed", "test_core_pattern_is_as_it_was",
-        "test_leaked_descriptors_do_not_arrive"),
-    "test_limits": None,
-}
-# A signal for process 1 is refused and not lost; and /proc is looked at.
-DIFFERENT = ("test_kill_of_everybody",
-             "test_processes_of_cells_end_with_the_sandbox")
-
-
-def is_wanted(module, name, function):
-    marks = getattr(sandbox_session, "REDUCED", None)
-    if marks is not None:
-        return bool(marks & set(getattr(function, "attacks", ())))
-    names = PLAIN.get(module, ())
-    return name not in DIFFERENT and (names is None or name in names)
-
-
 def add_others(tests):
-    """The tests of the other programs; and what they have open in the end."""
+    """The tests of the other programs that are marked with an attack that must
+    be refused here too, as PROGRAM_TEST; and the programs."""
     modules = []
     names = sorted(n[:-3] for n in os.listdir(HERE) if re.match(
         r"test_\w+\.py$", n) and n != os.path.basename(__file__))
     for name in names:
         module = importlib.import_module(name)
-        found = {test: function for test, function in vars(module).items()
-                 if test.startswith("test_") and callable(function) and
-                 is_wanted(name, test, function)}
+        found = {test: function for test, function in tests_of(
+            vars(module)).items()
+            if REDUCED & set(getattr(function, "attacks", ()))}
         for test, function in found.items():
             tests["%s_%s" % (name, test[len("test_"):])] = function
         if found:
@@ -645,12 +649,13 @@ def add_others(tests):
 
 
 def close_others(modules):
+    """What they have open in the end: one sandbox of all, or one of their
+    own."""
+    finish()
     for module in modules:
         shared = getattr(module, "_shared", {})
         if "sb" in shared:
             shared.pop("sb").close()
-        if "dir" in shared:
-            remove(shared.pop("dir"))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "helpers"))
 
 import tap  # noqa: E402
-from sandbox_session import Sandbox  # noqa: E402
+from sandbox_session import (Sandbox, process_table,  # noqa: E402
+                             wait_until)
 
 MIB = 1 << 20
 
@@ -47,6 +48,12 @@ echo $M >$g/memory.max
 echo $P >$g/pids.max
 echo 1000 >$g/memory.current
 printf 'low 0\\noom_kill 0\\n' >$g/memory.events
+[ -e $top/cannot-freeze ] || echo 0 >$g/cgroup.freeze
+printf 'populated 1\\nfrozen 1\\n' >$g/cgroup.events
+if [ -e $top/real ]; then
+    ln -sf $top/real/cgroup.freeze $top/real/cgroup.events $g
+    for p in $pids; do echo $p >$top/real/cgroup.procs; done
+fi
 for p in $pids; do
     mkdir -p $top/proc/$p
     echo "0::/user.slice/$unit" >$top/proc/$p/cgroup
@@ -85,8 +92,27 @@ class Systemd:
     def __enter__(self):
         return self
 
+    def make_real(self):
+        """Processes join a group of the kernel's own as well, which has no
+        limits, and can be frozen."""
+        with open("/proc/mounts") as f:
+            tops = [line.split()[1] for line in f
+                    if line.split()[2] == "cgroup2"]
+        try:
+            group = tempfile.mkdtemp(prefix="sandpiper-test-", dir=tops[0])
+        except (IndexError, OSError):
+            tap.skip("no control group can be made here")
+        os.symlink(group, self.path("real"))
+        if not os.access(group + "/cgroup.freeze", os.W_OK):
+            tap.skip("control groups cannot be frozen here")
+
     def __exit__(self, *_):
         self.bus.close()
+        if os.path.islink(self.path("real")):
+            group = os.readlink(self.path("real"))
+            wait_until(lambda: not open(group + "/cgroup.procs").read(), 20,
+                       "the group is empty")
+            os.rmdir(group)
         shutil.rmtree(self.top)
 
 
@@ -102,10 +128,11 @@ def test_limit_of_memory_is_told_by_the_group():
             "memory=%d" % (600 * MIB), *systemd.options) as sb:
         cell = sb.cell("x = 1")
         assert cell.outcome == "ok", cell
-        outer, inner, kernel = sb.descendants()[:3]
+        inner, kernel = sb.descendants()[1:3]
         line = systemd.asked()[0]
         assert " MemoryMax t %d " % (600 * MIB) in line, line
-        assert sorted(pids_of(line)) == [outer, inner, kernel], line
+        # The outer process goes on when all others are frozen.
+        assert sorted(pids_of(line)) == [inner, kernel], line
         # Ended by somebody else: no more than that.
         cell = sb.cell("import os\nos.kill(os.getpid(), 9)")
         assert cell.outcome == "died" and "killed" in cell.reason, cell
@@ -130,6 +157,95 @@ def test_limit_of_memory_is_told_by_the_group():
         cell = sb.finish_cell()
         assert cell.outcome == "memory" and cell.lost, cell
         assert "memory limit" in cell.reason, cell
+
+
+def frozen(systemd):
+    with open(systemd.groups()[-1] + "/cgroup.freeze") as f:
+        return f.read().strip()
+
+
+def is_stopped(pid):
+    return process_table().get(pid, (0, "X"))[1] == "T"
+
+
+@tap.timeout(90)
+def test_suspended_by_the_group():
+    """And let go on before anything else, also what is only to be ended."""
+    with Systemd(GOOD) as systemd, Sandbox(
+            "idle_suspend_ms=200", *systemd.options) as sb:
+        sb.cell("x = 1")
+        info = sb.in_state("suspended")
+        assert info["bound_by"] == "cgroup", info
+        # What the group counts, and not a sum over processes.
+        assert info["memory"] == 1000, info
+        assert frozen(systemd) == "1"
+        kernel = sb.descendants()[2]
+        assert not is_stopped(kernel)
+        cell = sb.cell("print(x)")
+        assert cell.stdout == "1\n" and not cell.lost, cell
+        assert frozen(systemd) == "0"
+        sb.in_state("suspended")
+        group = systemd.groups()[-1]
+        os.kill(kernel, 9)
+        wait_until(lambda: sb.info()["state"] != "suspended", 30,
+                   "the end is seen")
+        with open(group + "/cgroup.freeze") as f:
+            assert f.read().strip() == "0"
+
+
+SPIN = ("import os\nx = 1\nif os.fork() == 0:\n    os.setsid()\n"
+        "    while True: pass")
+
+
+@tap.timeout(120)
+def test_all_that_is_frozen_ends():
+    """With its interpreter, its sandbox or its client, whichever is ended."""
+    def end_kernel(sb):
+        os.kill(sb.descendants()[2], 9)
+
+    def restart(sb):
+        assert sb.restart()["end"] == "done"
+
+    def close(sb):
+        sb.request(op="quit")
+        assert sb.process.wait(timeout=30) == 0
+
+    def kill(sb):
+        sb.process.kill()
+        sb.process.wait()
+
+    for level in ("full", "reduced"):
+        for end in (end_kernel, restart, close, kill):
+            with Systemd(GOOD) as systemd:
+                systemd.make_real()
+                with Sandbox("idle_suspend_ms=200", *systemd.options,
+                             level=level) as sb:
+                    if sb.opened()["end"] != "done":
+                        tap.skip(sb.opened()["message"])
+                    sb.cell(SPIN)
+                    sb.in_state("suspended")
+                    assert frozen(systemd) == "1"
+                    assert "frozen 1" in open(
+                        systemd.groups()[-1] + "/cgroup.events").read()
+                    below = sb.descendants()
+                    assert len(below) >= 4, below
+                    assert sb.cell("print(x)").stdout == "1\n"
+                    sb.in_state("suspended")
+                    end(sb)
+                    wait_until(lambda: not sb._reap(below), 30,
+                               "all of %s end by %s" % (level, end.__name__))
+
+
+@tap.timeout(60)
+def test_suspended_where_the_group_cannot_do_it():
+    with Systemd(GOOD) as systemd:
+        open(systemd.path("cannot-freeze"), "w").close()
+        with Sandbox("idle_suspend_ms=200", *systemd.options) as sb:
+            sb.cell("x = 1")
+            kernel = sb.descendants()[2]
+            sb.in_state("suspended")
+            wait_until(lambda: is_stopped(kernel), 20, "it is stopped")
+            assert sb.cell("print(x)").stdout == "1\n"
 
 
 @tap.timeout(60)

@@ -211,6 +211,77 @@ def test_idle_client_does_not_wake_up():
         assert wakeups(sb.process.pid) == seen[0]
 
 
+PRINTS = """
+import os, subprocess, sys
+x = 1
+if os.fork() == 0:
+    os.setsid()
+    %s
+"""
+ENDLESS = "while True: os.write(1, b'on and on ' * 100)"
+SILENT = "import signal; signal.pause()"
+
+
+def ticks_of_client(code):
+    with Sandbox() as sb:
+        cell = sb.cell(PRINTS % code)
+        assert cell.outcome == "ok", cell
+        # Until then it may still be read.
+        time.sleep(1)
+        before = ticks([sb.process.pid])
+        time.sleep(3)
+        used = ticks([sb.process.pid]) - before
+        # It floods whatever runs, which is bounded as ever.
+        cell = sb.cell("print('next', x)")
+        assert cell.outcome in ("ok", "output_limit"), cell.outcome
+        assert not cell.lost
+        return used
+
+
+@tap.timeout(120)
+def test_what_prints_without_end_is_not_read():
+    """While no cell runs it waits, so that the client does; with the next
+    cell it goes on."""
+    control = ticks_of_client(SILENT)
+    used = ticks_of_client(ENDLESS)
+    # A client that reads it is busy all the time, which is 300 of them.
+    assert used <= 2 * control + 8, (used, control)
+
+
+@tap.timeout(120)
+def test_thread_that_prints_holds_nothing_up():
+    """It waits in the middle of a write, with the lock of the stream."""
+    with Sandbox("idle_suspend_ms=1500") as sb:
+        cell = sb.cell("import threading, sys, time\nx = 1\ndef go():\n"
+                       "    while True:\n        print('on and on ' * 100)\n"
+                       "        time.sleep(0.005)\n"
+                       "threading.Thread(target=go, daemon=True).start()")
+        assert cell.outcome == "ok", cell
+        for _ in range(2):
+            sb.in_state("suspended")
+            assert [v["name"] for v in sb.vars()["vars"]][:1] == ["x"]
+            sb.in_state("suspended")
+            cell = sb.cell("sys.stderr.write('here')")
+            assert cell.outcome == "ok" and "here" in cell.stderr, cell
+            assert not cell.lost, cell
+            assert [n["kind"] for n in cell.notes].count("later") == 1, cell
+
+
+@tap.timeout(60)
+def test_what_was_printed_before_a_cell_is_not_the_cells():
+    """What is in the pipe by then belongs to what is kept for later."""
+    with Sandbox() as sb:
+        cell = sb.cell("import os, time\nif os.fork() == 0:\n"
+                       "    os.setsid()\n    os.write(1, b'old ' * 2000)\n"
+                       "    time.sleep(0.5)\n"
+                       "    os.write(1, b'old ' * 12000)\n"
+                       "    open('done', 'w').close()\n    os._exit(0)")
+        wait_until(lambda: os.path.exists(sb.workspace() + "/done"), 20,
+                   "it has printed")
+        cell = sb.cell("print('new')")
+        assert cell.stdout == "new\n", len(cell.stdout)
+
+
 # ---- the end of one that is suspended --------------------------------------
 
 @attack(65)

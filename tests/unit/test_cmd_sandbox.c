@@ -573,13 +573,16 @@ test_sandbox(void **state)
          "isolation   full\n"
          "python      /usr/bin/python3 (3.11.2)\n"
          "running for 2 min 5 s, 0 cells\n"
-         "memory      91 MB of 4.3 GB, bounded by the watchdog\n"
+         "memory      91 MB of 4.3 GB, bounded by a look every 200 ms\n"
          "processes   2 of 128\n"
          "workspace   1.2 MB of 5.4 GB\n"
          "a cell      2 min and 4.2 MB of output\n"
          "when idle   suspended after 5 min, never closed\n"
          "variables   last as long as the program; :snapshot keeps them\n");
     says_not(s, "snapshots ");
+    s->box->info.bound_by = "cgroup";
+    line(s, ":sandbox");
+    says(s, 0, "memory      91 MB of 4.3 GB, bounded by a cgroup\n");
     stop(s);
 }
 

@@ -365,6 +365,68 @@ core_handler(struct doctor_facts *f)
 }
 
 static void
+as_is_set(struct doctor_facts *f)
+{
+    f->level = LOCAL_FULL_WITHOUT_PROC;
+    f->no_proc = true;
+}
+
+static void
+reduced(struct doctor_facts *f)
+{
+    f->level = LOCAL_REDUCED;
+    f->landlock_abi = 6;
+    free(take_ptr(&f->bwrap));
+    f->bwrap_asked = false;
+    f->bwrap_version = 0;
+    f->warden = xstrdup("/usr/libexec/sandpiper-warden");
+    /* Which nobody needs for it. */
+    f->system.max_userns = 0;
+    f->system.userns_clone = 0;
+    f->system.apparmor_restricts = 1;
+    f->mask = xstrdup("/proc/kcore");
+}
+
+static void
+old_landlock(struct doctor_facts *f)
+{
+    reduced(f);
+    fail_before_sandbox(f);
+    f->landlock_abi = 5;
+}
+
+static void
+no_warden(struct doctor_facts *f)
+{
+    reduced(f);
+    fail_before_sandbox(f);
+    free(take_ptr(&f->warden));
+    f->warden_error = xstrdup("sandpiper-warden is not there\nfix: install");
+}
+
+static void
+reduced_fails(struct doctor_facts *f)
+{
+    reduced(f);
+    /* Words of bubblewrap's would be of no meaning here. */
+    fail_sandbox(f, "sandpiper-warden: fork: Resource temporarily "
+                    "unavailable\n");
+}
+
+static void
+cgroup(struct doctor_facts *f)
+{
+    f->scope = DOCTOR_WORKED;
+}
+
+static void
+no_cgroup(struct doctor_facts *f)
+{
+    f->scope = DOCTOR_FAILED;
+    f->scope_why = xstrdup("systemd refused it (Access denied)");
+}
+
+static void
 nothing(struct doctor_facts *f)
 {
     (void)f;
@@ -471,6 +533,42 @@ static const struct situation situations[] = {
      "without noexec", ""},
     {"no picture program", no_helper, true, "charts", DOCTOR_WARN, "not there",
      "sandpiper-picture", "install", ""},
+    {"the level", nothing, true, "isolation", DOCTOR_OK, "full", NULL, NULL,
+     ""},
+    {"without /proc, as set", as_is_set, true, "/proc", DOCTOR_WARN,
+     "as is set", "as well isolated", NULL, ""},
+    {"which is the level", as_is_set, true, "isolation", DOCTOR_OK,
+     "full, without /proc", NULL, NULL, ""},
+    {"reduced", reduced, true, "isolation", DOCTOR_OK, "reduced: Landlock",
+     NULL, NULL, ""},
+    {"by Landlock", reduced, true, "Landlock", DOCTOR_OK, "ABI 6", NULL, NULL,
+     ""},
+    {"by the warden", reduced, true, "warden", DOCTOR_OK, "sandpiper-warden",
+     NULL, NULL, ""},
+    {"not by bubblewrap", reduced, true, "bubblewrap", DOCTOR_OK, NULL, NULL,
+     NULL, NULL},
+    {"nor by namespaces", reduced, true, "user namespaces", DOCTOR_OK, NULL,
+     NULL, NULL, NULL},
+    {"nor AppArmor", reduced, true, "AppArmor", DOCTOR_OK, NULL, NULL, NULL,
+     NULL},
+    {"nor /proc", reduced, true, "/proc", DOCTOR_OK, NULL, NULL, NULL, NULL},
+    {"made", reduced, true, "sandbox", DOCTOR_OK, "by the warden", NULL, NULL,
+     ""},
+    {"old Landlock", old_landlock, false, "Landlock", DOCTOR_FAIL,
+     "needs Landlock ABI 6", NULL, "Linux 6.12", ""},
+    {"nothing is run then, too", old_landlock, false, "sandbox", DOCTOR_SKIPPED,
+     "not tried", NULL, NULL, ""},
+    {"no warden", no_warden, false, "warden", DOCTOR_FAIL, "is not there", NULL,
+     "install", ""},
+    {"the warden fails", reduced_fails, false, "sandbox", DOCTOR_FAIL,
+     "made: sandpiper-warden: fork", NULL, "sandbox.isolation to full", ""},
+    {"no interpreter, no cgroup known", no_bwrap, false, "memory", DOCTOR_OK,
+     "or by a cgroup where", NULL, NULL, ""},
+    {"a cgroup", cgroup, true, "memory", DOCTOR_OK, "by a cgroup that systemd",
+     NULL, NULL, ""},
+    {"no cgroup", no_cgroup, true, "memory", DOCTOR_OK,
+     "every 200 ms; no cgroup: systemd refused it (Access denied)", NULL, NULL,
+     ""},
     {"core handler", core_handler, true, "core dumps", DOCTOR_OK, "apport",
      NULL, NULL, ""},
 };

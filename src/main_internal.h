@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The top layer in two parts: main_build.c builds the objects of a session out
+ * of the settings; main.c has what comes before and after, the loop and the
+ * signals.
+ */
+#ifndef MAIN_INTERNAL_H
+#define MAIN_INTERNAL_H
+
+#include <stdbool.h>
+
+#include "claude/transport.h"
+#include "config/config.h"
+#include "model/price.h"
+#include "model/sink.h"
+#include "sandbox/local.h"
+#include "sandbox/sandbox.h"
+#include "ui/app.h"
+
+struct error;
+
+/* Everything that lives as long as the run; all owned. */
+struct program {
+    struct config config;
+    struct price_table prices;
+    char *prompt;      /* the person's own system prompt; NULL: built in */
+    char *prompt_path; /* where it is */
+    char *system;      /* the one that is sent */
+    struct loop *loop;
+    struct out *out;
+    struct tty *tty;
+    struct session *session;
+    struct recorder *recorder;
+    struct view *view;
+    struct sink_chain *chain;
+    struct local_config local;
+    struct sandbox_limits limits;
+    struct sandbox *sandbox;
+    struct http *http;
+    struct http_extra_header *headers; /* of config */
+    struct transport transport;
+    bool has_transport;
+    struct claude *claude;
+    struct agent *agent;
+    struct app *app;
+    struct app_config app_config;
+    struct repl *repl;
+    struct oneshot *oneshot;
+    struct checkup *checkup;
+    struct loop_signal *signals[3];
+    int ended_by;     /* a signal, or 0 */
+    bool interrupted; /* by a signal: output need not be waited for */
+    bool waiting;     /* all is done, but the reader is slow */
+};
+
+/* A person at a terminal, both ways; else lines are read and text is written
+   as a script wants it. */
+bool main_is_interactive(const struct config *config);
+
+/* Fills the settings of the sandbox, local and limits. */
+void main_set_up_sandbox(struct program *p);
+
+/* Reads what is needed besides the settings: the file of the demonstration,
+   prices and the system prompt. */
+int main_read(struct program *p, struct error *err);
+
+/* Builds all objects above loop, out and tty, which are there, up to the
+   agent. */
+int main_build(struct program *p, struct error *err);
+
+#endif
