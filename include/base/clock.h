@@ -16,4 +16,8 @@ int64_t clock_now_us(void);
 /* Milliseconds since 1970-01-01 UTC. */
 int64_t clock_wall_ms(void);
 
+/* The local date and time as a name for a file, "20260102-150405"; for n > 0
+   with "-2", "-3" and so on behind it. The caller owns it. */
+char *clock_wall_name(int n);
+
 #endif

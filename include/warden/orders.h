@@ -11,8 +11,8 @@
 #ifndef WARDEN_ORDERS_H
 #define WARDEN_ORDERS_H
 
-/* The descriptors that the warden is started with, besides those that it
-   passes on to the interpreter: 0 to 4 and that of the kernel. */
+/* The descriptors that the warden is started with, besides 0 to 4. Those and
+   that of the kernel it passes on to the interpreter. */
 enum warden_fd {
     WARDEN_FD_LIFE = 5, /* a pipe: its end is that of the client */
     WARDEN_FD_ORDERS = 7,

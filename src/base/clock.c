@@ -7,6 +7,8 @@
 
 #include <time.h>
 
+#include "base/alloc.h"
+
 static int64_t
 read_us(clockid_t id)
 {
@@ -32,4 +34,16 @@ int64_t
 clock_wall_ms(void)
 {
     return read_us(CLOCK_REALTIME) / 1000;
+}
+
+char *
+clock_wall_name(int n)
+{
+    time_t now = (time_t)(clock_wall_ms() / 1000);
+    struct tm tm;
+    char date[32];
+
+    localtime_r(&now, &tm);
+    strftime(date, sizeof(date), "%Y%m%d-%H%M%S", &tm);
+    return n == 0 ? xstrdup(date) : xasprintf("%s-%d", date, n + 1);
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The local back end, in five parts: local.c starts and ends the interpreter;
- * local_cell.c runs one cell and decides how it ended; local_ask.c has the
- * requests that are no cells; local_suspend.c stops what runs and lets it go
- * on; local_ops.c has the other operations that struct sandbox calls.
+ * The local back end, in six parts: local.c starts and ends the interpreter;
+ * local_cell.c runs one cell and decides how it ended; local_leftovers.c ends
+ * what it has left running; local_ask.c has the requests that are no cells;
+ * local_suspend.c stops what runs and lets it go on; local_ops.c has the other
+ * operations that struct sandbox calls.
  */
 #ifndef SANDBOX_LOCAL_INTERNAL_H
 #define SANDBOX_LOCAL_INTERNAL_H

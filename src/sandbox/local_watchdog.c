@@ -118,15 +118,23 @@ proportional_bytes(pid_t pid)
     return line != NULL ? (uint64_t)strtoull(line + 5, NULL, 10) * 1024 : 0;
 }
 
+static void
+find_tree(struct tree *t, pid_t pid)
+{
+    t->pids[0] = pid;
+    t->n = 1;
+    for (size_t i = 0; i < t->n; i++)
+        add_children(t, t->pids[i]);
+}
+
 size_t
 local_watchdog_count(pid_t pid)
 {
-    struct tree t = {.pids = {pid}, .n = 1};
+    struct tree t;
 
     if (pid <= 1)
         return 0;
-    for (size_t i = 0; i < t.n; i++)
-        add_children(&t, t.pids[i]);
+    find_tree(&t, pid);
     return t.n;
 }
 
@@ -156,20 +164,32 @@ own_part(const struct tree *t, uint64_t resident[MAX_PROCESSES])
     return sum > 0 ? own / sum : 1;
 }
 
+/* Finds the tree below pid, what each in it has in memory, and the sum. */
+static uint64_t
+add_resident(struct tree *t, pid_t pid, uint64_t resident[MAX_PROCESSES])
+{
+    uint64_t sum = 0;
+
+    t->pids[0] = pid;
+    t->n = 1;
+    for (size_t i = 0; i < t->n; i++) {
+        resident[i] = resident_bytes(t->pids[i]);
+        sum += resident[i];
+        add_children(t, t->pids[i]);
+    }
+    return sum;
+}
+
 bool
 local_watchdog_over_memory(pid_t pid, uint64_t limit)
 {
-    struct tree t = {.pids = {pid}, .n = 1};
+    struct tree t;
     uint64_t resident[MAX_PROCESSES];
-    uint64_t sum = 0;
+    uint64_t sum;
 
     if (pid <= 1)
         return false;
-    for (size_t i = 0; i < t.n; i++) {
-        resident[i] = resident_bytes(t.pids[i]);
-        sum += resident[i];
-        add_children(&t, t.pids[i]);
-    }
+    sum = add_resident(&t, pid, resident);
     /* What forked children share counts once, but that takes longer to read:
        only where it may matter, and not for what is absurd. */
     if (sum <= limit || sum / MAX_SHARED > limit)
@@ -201,17 +221,13 @@ local_watchdog_now(void)
 uint64_t
 local_watchdog_memory(pid_t pid)
 {
-    struct tree t = {.pids = {pid}, .n = 1};
+    struct tree t;
     uint64_t resident[MAX_PROCESSES];
-    uint64_t sum = 0;
+    uint64_t sum;
 
     if (pid <= 1)
         return 0;
-    for (size_t i = 0; i < t.n; i++) {
-        resident[i] = resident_bytes(t.pids[i]);
-        sum += resident[i];
-        add_children(&t, t.pids[i]);
-    }
+    sum = add_resident(&t, pid, resident);
     return (uint64_t)((double)sum * own_part(&t, resident));
 }
 
@@ -351,15 +367,6 @@ local_watchdog_free(int fd, uint64_t *reserve)
 }
 
 /* --- suspending --- */
-
-static void
-find_tree(struct tree *t, pid_t pid)
-{
-    t->pids[0] = pid;
-    t->n = 1;
-    for (size_t i = 0; i < t->n; i++)
-        add_children(t, t->pids[i]);
-}
 
 static bool
 has_pid(const struct tree *t, pid_t pid)

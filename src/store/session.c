@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -29,25 +28,12 @@ struct session {
     bool keep;
 };
 
-/* "20260102-150405", or the same with "-N" behind it for n > 0. */
-static char *
-make_name(int n)
-{
-    time_t now = (time_t)(clock_wall_ms() / 1000);
-    struct tm tm;
-    char date[32];
-
-    localtime_r(&now, &tm);
-    strftime(date, sizeof(date), "%Y%m%d-%H%M%S", &tm);
-    return n == 0 ? xstrdup(date) : xasprintf("%s-%d", date, n + 1);
-}
-
 /* Makes a directory that was not there; its path, or NULL. */
 static char *
 make_dir(const char *parent, struct error *err)
 {
     for (int n = 0; n < MAX_SAME_SECOND; n++) {
-        AUTO_FREE char *name = make_name(n);
+        AUTO_FREE char *name = clock_wall_name(n);
         AUTO_FREE char *path = paths_join(parent, name);
 
         if (mkdir(path, 0700) == 0)

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -148,26 +147,13 @@ is_there(const char *path)
     return lstat(path, &st) == 0;
 }
 
-/* "20260102-150405", or the same with "-N" behind it for n > 0. */
-static char *
-make_name(int n)
-{
-    time_t now = (time_t)(clock_wall_ms() / 1000);
-    struct tm tm;
-    char date[32];
-
-    localtime_r(&now, &tm);
-    strftime(date, sizeof(date), "%Y%m%d-%H%M%S", &tm);
-    return n == 0 ? xstrdup(date) : xasprintf("%s-%d", date, n + 1);
-}
-
 static char *
 free_path(const char *dir)
 {
     char *path = NULL;
 
     for (int n = 0; n < MAX_SAME_SECOND; n++) {
-        AUTO_FREE char *name = make_name(n);
+        AUTO_FREE char *name = clock_wall_name(n);
 
         free(path);
         path = paths_join(dir, name);

@@ -12,7 +12,6 @@
 #include "base/error.h"
 #include "base/sbuf.h"
 #include "base/str.h"
-#include "base/utf8.h"
 #include "model/table.h"
 #include "render/table_layout.h"
 #include "sandbox/sandbox.h"
@@ -21,6 +20,7 @@
 #include "ui/app_internal.h"
 #include "ui/commands_internal.h"
 #include "ui/view.h"
+#include "ui/words.h"
 
 #define MAX_LIST_BYTES (1u << 20)
 #define MAX_VALUE_BYTES 1024u
@@ -165,30 +165,12 @@ static void
 add_line(struct sbuf *sb, size_t columns, const char *label, const char *text)
 {
     AUTO_SBUF struct sbuf clean = {0};
-    const char *p = NULL;
-    size_t used = VALUE_COLUMN;
 
     sbuf_init(&clean, MAX_VALUE_BYTES * 8);
     sanitize_text(SANITIZE_ERROR, text, strlen(text), &clean);
     sbuf_add_str(sb, label);
     sbuf_add_repeat(sb, ' ', VALUE_COLUMN - strlen(label));
-    for (p = clean.data; *p != '\0'; p += strspn(p, " ")) {
-        size_t len = strcspn(p, " ");
-        size_t width = utf8_width(p, len);
-
-        if (used > VALUE_COLUMN && used + 1 + width >= columns) {
-            sbuf_add_char(sb, '\n');
-            sbuf_add_repeat(sb, ' ', VALUE_COLUMN);
-            used = VALUE_COLUMN;
-        } else if (used > VALUE_COLUMN) {
-            sbuf_add_char(sb, ' ');
-            used++;
-        }
-        sbuf_add(sb, p, len);
-        used += width;
-        p += len;
-    }
-    sbuf_add_char(sb, '\n');
+    words_add(sb, clean.data, VALUE_COLUMN, VALUE_COLUMN, columns - 1);
 }
 
 /* "5 min", "90 s", "2 h": what was set, exactly. */

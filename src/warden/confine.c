@@ -7,7 +7,6 @@
 
 #include <ctype.h>
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
@@ -100,8 +99,8 @@ threads_of(const char *pid, uid_t uid)
 
 /*
  * Without a user namespace of the sandbox's own the limit counts whatever the
- * user has running, so it is set above that. What he starts later takes from
- * it, and what he ends gives.
+ * user has running, so it is set above that. What is started later takes from
+ * it, and what ends gives.
  */
 static void
 limit_processes(long wanted)
@@ -191,7 +190,7 @@ restrict_access(const struct warden_orders *orders)
 
     if (syscall(CALL_CREATE_RULESET, NULL, 0, CREATE_RULESET_VERSION) <
         WARDEN_LANDLOCK_ABI)
-        warden_fail("Landlock is missing or too old");
+        warden_refuse("Landlock is missing or too old");
     fd = (int)syscall(CALL_CREATE_RULESET, &attr, sizeof(attr), 0u);
     if (fd < 0)
         warden_fail("Landlock");
@@ -216,8 +215,10 @@ read_filter(struct sock_fprog *prog)
     static struct sock_filter code[BPF_MAXINSNS];
     ssize_t n = pread(WARDEN_FD_FILTER, code, sizeof(code), 0);
 
-    if (n <= 0 || (size_t)n % sizeof(code[0]) != 0)
+    if (n < 0)
         warden_fail("system call filter");
+    if (n == 0 || (size_t)n % sizeof(code[0]) != 0)
+        warden_refuse("system call filter: cannot be read whole");
     prog->filter = code;
     prog->len = (unsigned short)((size_t)n / sizeof(code[0]));
 }

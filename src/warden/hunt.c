@@ -38,13 +38,16 @@ read_small(const char *path, char *text, size_t size)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     size_t len = 0;
-    ssize_t n = 0;
 
-    if (fd >= 0) {
-        for (n = 1; n > 0 && len<size - 1; len += n> 0 ? (size_t)n : 0)
-            n = read(fd, text + len, size - 1 - len);
-        close(fd);
+    while (fd >= 0 && len < size - 1) {
+        ssize_t n = read(fd, text + len, size - 1 - len);
+
+        if (n <= 0)
+            break;
+        len += (size_t)n;
     }
+    if (fd >= 0)
+        close(fd);
     text[len] = '\0';
     return len;
 }

@@ -5,7 +5,6 @@
 
 #include "warden/warden_internal.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,13 +13,6 @@
 #include "warden/orders.h"
 
 #define MAX_PROCESSES 1000000
-
-static void
-refuse(const char *what)
-{
-    errno = 0;
-    warden_fail(what);
-}
 
 /* The whole text, which ends with NUL, and its length. */
 static char *
@@ -34,14 +26,14 @@ read_text(size_t *len)
         warden_fail("no orders: this program is run by sandpiper alone");
     if (!S_ISREG(st.st_mode) || st.st_size <= 0 ||
         st.st_size > (off_t)WARDEN_MAX_ORDERS_BYTES)
-        refuse("no orders: this program is run by sandpiper alone");
+        warden_refuse("no orders: this program is run by sandpiper alone");
     *len = (size_t)st.st_size;
     text = malloc(*len);
     if (text == NULL)
         warden_fail("orders");
     n = pread(WARDEN_FD_ORDERS, text, *len, 0);
     if (n < 0 || (size_t)n != *len || text[*len - 1] != '\0')
-        refuse("orders: cannot be read whole");
+        warden_refuse("orders: cannot be read whole");
     return text;
 }
 
@@ -49,7 +41,7 @@ static void
 add_word(char *list[WARDEN_MAX_WORDS + 1], size_t *n, char *value)
 {
     if (*n == WARDEN_MAX_WORDS)
-        refuse("orders: too many words");
+        warden_refuse("orders: too many words");
     list[(*n)++] = value;
 }
 
@@ -57,9 +49,9 @@ static void
 add_rule(struct warden_orders *o, const char *kind, const char *path)
 {
     if (o->n_rules == WARDEN_MAX_RULES)
-        refuse("orders: too many rules");
+        warden_refuse("orders: too many rules");
     if (path[0] != '/')
-        refuse("orders: a path is not absolute");
+        warden_refuse("orders: a path is not absolute");
     o->rules[o->n_rules++] = (struct warden_rule){kind, path};
 }
 
@@ -78,10 +70,10 @@ take(struct warden_orders *o, const char *word, char *value)
     } else if (strcmp(word, WARDEN_PROCESSES) == 0) {
         o->processes = strtol(value, NULL, 10);
         if (o->processes < 1 || o->processes > MAX_PROCESSES)
-            refuse("orders: number of processes");
+            warden_refuse("orders: number of processes");
     } else {
         /* One that is not understood may be a protection. */
-        refuse("orders: unknown word");
+        warden_refuse("orders: unknown word");
     }
 }
 
@@ -98,11 +90,11 @@ warden_read_orders(struct warden_orders *orders)
         char *value = p + strlen(p) + 1;
 
         if (value >= end)
-            refuse("orders: a word has no value");
+            warden_refuse("orders: a word has no value");
         take(orders, p, value);
         p = value + strlen(value) + 1;
     }
     if (orders->directory == NULL || orders->n_command == 0 ||
         orders->command[0][0] != '/')
-        refuse("orders: no command or no directory");
+        warden_refuse("orders: no command or no directory");
 }

@@ -46,6 +46,13 @@ warden_fail(const char *what)
     _exit(EXIT_FAILED);
 }
 
+void
+warden_refuse(const char *what)
+{
+    errno = 0;
+    warden_fail(what);
+}
+
 static int
 code_of(int status)
 {

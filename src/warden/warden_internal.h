@@ -35,6 +35,9 @@ struct warden_orders {
    that is 0, and ends the process. */
 __attribute__((noreturn)) void warden_fail(const char *what);
 
+/* The same for what is wrong without an error of the system's. */
+__attribute__((noreturn)) void warden_refuse(const char *what);
+
 /* Reads WARDEN_FD_ORDERS; ends the process where they are not understood. */
 void warden_read_orders(struct warden_orders *orders);
 

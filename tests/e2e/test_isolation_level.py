@@ -5,17 +5,16 @@ no other is ever taken in its place."""
 
 import ctypes
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "helpers"))
 
+import replay  # noqa: E402
 import tap  # noqa: E402
 from pty_session import run_piped  # noqa: E402
-from replay import program, write_replay  # noqa: E402
+from replay import program  # noqa: E402
 
 STATUS = 7
 CODE = ("import os\nprint('product', 6 * 7 * 1000003)\n"
@@ -34,26 +33,9 @@ def landlock_abi():
     return ctypes.CDLL(None).syscall(LANDLOCK_CREATE_RULESET, None, 0, 1)
 
 
-class Place:
-    """A directory for one run, with a configuration file."""
-
+class Place(replay.Place):
     def __init__(self, config=None):
-        self.top = tempfile.mkdtemp(prefix="level-")
-        os.chmod(self.top, 0o755)
-        self.options = ["--replay-model",
-                        write_replay(self.top, [CODE], "All done.")]
-        if config:
-            path = os.path.join(self.top, "config.yaml")
-            with open(path, "w") as f:
-                f.write(config)
-            os.chmod(path, 0o600)
-            self.options += ["--config", path]
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        shutil.rmtree(self.top, ignore_errors=True)
+        super().__init__(CODE, config)
 
     def ask(self, *options, prefix=()):
         return run_piped(list(prefix) + [program()] + self.options +

@@ -7,11 +7,11 @@ import os
 import re
 import shutil
 import sys
-import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "helpers"))
 
+import replay  # noqa: E402
 import tap  # noqa: E402
 from pty_session import PtySession, run_piped  # noqa: E402
 from refusals import (BWRAP, CHROOT, HIDDEN, MASKED, NO_USERNS,  # noqa: E402
@@ -26,31 +26,14 @@ SANITIZED = bool(os.environ.get("SANDPIPER_SANITIZERS", "").strip())
 CANARY = "print('ran' * 2, 6 * 7 * 1000003)"
 TRACE = b"42000126"
 
-class Place:
-    """A directory for one program run, with a configuration file."""
-
+class Place(replay.Place):
     def __init__(self, bwrap=None, config=None):
-        self.top = tempfile.mkdtemp(prefix="ref-")
-        os.chmod(self.top, 0o755)
-        self.replay = write_replay(self.top, [CANARY], "All done.")
+        if bwrap:
+            config = "sandbox:\n  bwrap: %s\n" % bwrap
+        super().__init__(CANARY, config)
         self.csv = os.path.join(self.top, "t.csv")
         with open(self.csv, "w") as f:
             f.write("a\n1\n")
-        self.options = ["--replay-model", self.replay]
-        if bwrap:
-            config = "sandbox:\n  bwrap: %s\n" % bwrap
-        if config:
-            path = os.path.join(self.top, "config.yaml")
-            with open(path, "w") as f:
-                f.write(config)
-            os.chmod(path, 0o600)
-            self.options += ["--config", path]
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        shutil.rmtree(self.top, ignore_errors=True)
 
     def ask(self, prefix=(), env=None, stdin=b"", more=("-c", "go")):
         return run_piped(list(prefix) + [program()] + self.options +
@@ -274,7 +257,7 @@ def test_masked_proc_when_allowed():
     if not can(MASKED):
         tap.skip("/proc cannot be masked here")
     with Place(config="sandbox:\n  isolation: full-without-proc\n") as p:
-        p.replay = write_replay(
+        write_replay(
             p.top, ["import os, pandas\n"
                     "print('proc', os.path.exists('/proc/self'))\n"
                     "print(pandas.Series([6 * 7 * 1000003]).sum())"],

@@ -7,7 +7,8 @@
 # and TMPDIR of its own; for root only. Where that user cannot reach the build
 # tree (below a closed home, for instance), the command runs in a copy of what
 # the tests need, and the paths in the arguments and in SANDPIPER,
-# SANDPIPER_PICTURE, SANDPIPER_WARDEN, abs_top_srcdir and abs_top_builddir are changed to it.
+# SANDPIPER_PICTURE, SANDPIPER_WARDEN, abs_top_srcdir and abs_top_builddir are
+# changed to it.
 set -eu
 
 if [ $# -eq 0 ]; then

@@ -9,6 +9,8 @@ questions: write_replay(folder, (cells, words), (cells, words), ...).
 
 import json
 import os
+import shutil
+import tempfile
 
 
 def program():
@@ -36,3 +38,26 @@ def write_replay(folder, *turns, name="replay.json"):
         json.dump({"sandpiper-replay": 1, "exchanges": exchanges}, f)
     os.chmod(path, 0o644)
     return path
+
+
+class Place:
+    """A directory for runs that replay one cell, readable by whoever they
+    become, with options for the program."""
+
+    def __init__(self, code, config=None):
+        self.top = tempfile.mkdtemp(prefix="replay-")
+        os.chmod(self.top, 0o755)
+        self.options = ["--replay-model",
+                        write_replay(self.top, [code], "All done.")]
+        if config:
+            path = os.path.join(self.top, "config.yaml")
+            with open(path, "w") as f:
+                f.write(config)
+            os.chmod(path, 0o600)
+            self.options += ["--config", path]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.top, ignore_errors=True)

@@ -13,7 +13,7 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from kernel_session import (  # noqa: E402
-    HAS, PATIENCE, PYTHON, Kernel, Shared, main, mark, needs)
+    HAS, NONCE, PATIENCE, PYTHON, Kernel, Shared, main, mark, needs)
 
 SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..",
                        "src", "sandbox")
@@ -304,6 +304,19 @@ class Alone(unittest.TestCase):
         while k.result(ask)["data"]["text/plain"] != "True":
             self.assertLess(time.monotonic(), deadline)
         self.assertEqual(k.text() + k.text("err"), "")
+
+    def test_no_preload_where_a_cell_holds_all_descriptors(self):
+        def few():
+            resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+        k = self.kernel(preexec=few)
+        k.run("import os, sandpiper_kernel as s\nheld = []\ntry:\n"
+              "    while True:\n"
+              "        held.append(os.open('/dev/null', os.O_RDONLY))\n"
+              "except OSError:\n    pass")
+        k.send(op="init", v=1, nonce=NONCE, preload=["no_such_module"])
+        deadline = time.monotonic() + PATIENCE
+        while k.result("len(s.S.steps)")["data"]["text/plain"] != "0":
+            self.assertLess(time.monotonic(), deadline)
 
     @needs("pandas")
     def test_no_preload_where_memory_is_short(self):

@@ -14,6 +14,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "helpers"))
 from attack_program import all_are, host, inside, main  # noqa: E402
 from sandbox_session import Sandbox, attack, level  # noqa: E402
 
+
 @attack(25)
 def test_io_uring():
     found = inside("""

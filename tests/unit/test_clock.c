@@ -10,7 +10,9 @@
 
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -54,6 +56,29 @@ test_wall_is_unix_time(void **unused)
     assert_true(ms / 1000 <= after + 1);
 }
 
+static void
+test_wall_name_is_the_date(void **unused)
+{
+    char *first = clock_wall_name(0);
+    char *second = clock_wall_name(1);
+    char expect[32] = "";
+    int n = -1;
+
+    (void)unused;
+    assert_int_equal(
+        sscanf(first, "20%*2[0-9]%*2[0-9]%*2[0-9]-%*2[0-9]%*2[0-9]%*2[0-9]%n",
+               &n),
+        0);
+    assert_int_equal(n, (int)strlen("20260102-150405"));
+    assert_int_equal(strlen(first), n);
+    /* A second may have begun between the two. */
+    snprintf(expect, sizeof(expect), "%.15s-2", second);
+    assert_string_equal(second, expect);
+    assert_true(strcmp(first, second) < 0);
+    free(first);
+    free(second);
+}
+
 int
 main(void)
 {
@@ -61,6 +86,7 @@ main(void)
         cmocka_unit_test(test_now_never_goes_back),
         cmocka_unit_test(test_now_ms_and_us_are_one_clock),
         cmocka_unit_test(test_wall_is_unix_time),
+        cmocka_unit_test(test_wall_name_is_the_date),
     };
 
     return cmocka_run_group_tests_name("clock", tests, NULL, NULL);
