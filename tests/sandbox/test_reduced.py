@@ -133,8 +133,8 @@ def test_tables_are_fetched():
         cell = sb.cell("from sandpiper import save_table as f\n"
                        "f(1, 0, '.table.csv')", silent=True)
         assert cell.outcome == "ok", cell
-        assert sb.get(".table.csv")[2].split() == [b"a", b"1", b"2"] or \
-            b"1" in sb.get(".table.csv")[2], sb.get(".table.csv")
+        assert sb.get(".table.csv")[2] == b"a\n1\n2\n", sb.get(
+            ".table.csv")
         cell = sb.cell("from sandpiper import remove_file as f\n"
                        "f('.table.csv')", silent=True)
         assert cell.outcome == "ok" and ".table.csv" not in sb.list(), cell
@@ -362,8 +362,8 @@ for target in [pid, 1, os.getppid()] + wardens:
            if target not in (1, os.getpgid(0)) else "EPERM")
     fd = os.pidfd_open(target)
     report("pidfd %%d" %% target, call(424, fd, 9, 0, 0))
-    os.close(fd)
     report("getfd %%d" %% target, call(nr("pidfd_getfd"), fd, 0, 0))
+    os.close(fd)
     report("queue %%d" %% target, call(129 if X86 else 138, target, 9,
                                        b"\\xff" * 128))
 report("everybody", outcome(os.kill, -1, 9))
@@ -401,7 +401,7 @@ report("own limit", outcome(lambda: __import__("resource").getrlimit(7)[0] >
                     del found[name]
             # There is nobody but itself whom it could reach.
             assert found.pop("everybody") in ("EPERM", "ok: None", "ESRCH")
-            all_are(found, "EPERM", "EACCES", "ESRCH", "EBADF", "ENOSYS")
+            all_are(found, "EPERM", "EACCES", "ESRCH", "ENOSYS")
             assert sb.descendants()[:2] == wardens
         assert other.poll() is None
         assert state_of(other.pid) == before
