@@ -24,13 +24,11 @@ enum local_isolation {
     LOCAL_REDUCED /* Landlock, without namespaces: see docs/security.md */
 };
 
-/* What a level is called in settings ("full-without-proc"), and in sentences
-   ("full, without /proc"). Static. */
-const char *local_isolation_word(enum local_isolation level);
+/* What a level is called: "full-without-proc". Static. */
 const char *local_isolation_name(enum local_isolation level);
 
-/* The level of a word; false when it is none. */
-bool local_isolation_find(const char *word, enum local_isolation *level);
+/* The level of that name; false when there is none. */
+bool local_isolation_find(const char *name, enum local_isolation *level);
 
 /* For a test that has its own; NULL: the system's. */
 struct local_scope_config {

@@ -176,8 +176,8 @@ typedef void (*sandbox_saved_fn)(void *ctx, const struct sandbox_saved *saved,
    until the next call into it. */
 struct sandbox_info {
     const char *backend; /* "local" */
-    const char *level;   /* "full", "full, without /proc", "reduced"; NULL: it
-                            is not open */
+    const char *level;   /* of isolation, also where none runs: "full",
+                            "full-without-proc", "reduced"; NULL: has none */
     const char *python;  /* path and version, "/usr/bin/python3 (3.11.2)"; NULL:
                             not known */
     const char *bound_by;  /* who bounds memory: "watchdog", "cgroup" */

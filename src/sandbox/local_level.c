@@ -22,7 +22,6 @@
 static const struct local_level levels[] = {
     [LOCAL_FULL] =
         {
-            .word = "full",
             .name = "full",
             .own_mounts = true,
             .own_users = true,
@@ -31,8 +30,7 @@ static const struct local_level levels[] = {
         },
     [LOCAL_FULL_WITHOUT_PROC] =
         {
-            .word = "full-without-proc",
-            .name = "full, without /proc",
+            .name = "full-without-proc",
             .no_proc = true,
             .own_mounts = true,
             .own_users = true,
@@ -41,7 +39,6 @@ static const struct local_level levels[] = {
         },
     [LOCAL_REDUCED] =
         {
-            .word = "reduced",
             .name = "reduced",
             .has_life = true,
             .end_ms = 5000,
@@ -56,22 +53,16 @@ local_level(enum local_isolation isolation)
 }
 
 const char *
-local_isolation_word(enum local_isolation level)
-{
-    return levels[level].word;
-}
-
-const char *
 local_isolation_name(enum local_isolation level)
 {
     return levels[level].name;
 }
 
 bool
-local_isolation_find(const char *word, enum local_isolation *level)
+local_isolation_find(const char *name, enum local_isolation *level)
 {
     for (size_t i = 0; i < LEN(levels); i++)
-        if (word != NULL && strcmp(levels[i].word, word) == 0) {
+        if (name != NULL && strcmp(levels[i].name, name) == 0) {
             *level = (enum local_isolation)i;
             return true;
         }

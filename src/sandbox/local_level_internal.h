@@ -18,8 +18,7 @@ struct local_env;
 struct sbuf;
 
 struct local_level {
-    const char *word; /* in settings */
-    const char *name; /* in sentences */
+    const char *name; /* in settings and sentences */
     bool no_proc;
     bool own_mounts; /* cells see what is bound, under the names of inside */
     bool own_users;  /* limits of processes count the sandbox alone */

@@ -303,6 +303,7 @@ local_info(struct sandbox_backend *b, struct sandbox_info *info)
                 l->state != LOCAL_PROBING;
 
     info->backend = "local";
+    info->level = local_isolation_name(l->config.isolation);
     info->bound_by = local_bound_by(l);
     info->memory_limit_bytes = l->limits.memory_bytes;
     info->max_processes = l->limits.processes;
@@ -316,7 +317,6 @@ local_info(struct sandbox_backend *b, struct sandbox_info *info)
         info->python = about_python(l);
     if (!runs)
         return;
-    info->level = local_isolation_name(l->config.isolation);
     info->uptime_ms = clock_now_ms() - l->ready_ms;
     if (info->uptime_ms < 1)
         info->uptime_ms = 1;

@@ -378,9 +378,9 @@ app_check_sandbox(const struct app *app, struct error *err)
 
     switch (sandbox_state(sb)) {
     case SANDBOX_NEW:
-        return err_set(err, ERR_SANDBOX,
-                       "no interpreter runs, so there are no variables\nthe "
-                       "next question or :load starts one");
+        return err_set(err, ERR_DATA,
+                       "no interpreter runs, so there are no variables\nfix: "
+                       "ask a question or :load a file, which starts one");
     case SANDBOX_FAILED:
         *err = *sandbox_why(sb);
         return -1;
@@ -520,7 +520,7 @@ app_tell_level(struct app *app)
     struct sandbox_info info = {0};
 
     sandbox_info(app->config.sandbox, &info);
-    if (!str_eq(info.level, "reduced"))
+    if (!str_eq(info.level, "reduced") || info.uptime_ms == 0)
         return false;
     if (!app->told_level)
         view_warning(app->config.view,

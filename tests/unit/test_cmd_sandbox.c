@@ -752,7 +752,7 @@ test_snapshot_that_fails(void **state)
 
     (void)state;
     line(s, ":snapshot one");
-    assert_int_equal(s->code, ERR_SANDBOX);
+    assert_int_equal(s->code, ERR_DATA);
     says(s, 1, "error: no interpreter runs, so there are no variables\n");
     open_box(s);
     line(s, ":snapshot one");

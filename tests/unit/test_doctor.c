@@ -538,7 +538,7 @@ static const struct situation situations[] = {
     {"without /proc, as set", as_is_set, true, "/proc", DOCTOR_WARN,
      "as is set", "as well isolated", NULL, ""},
     {"which is the level", as_is_set, true, "isolation", DOCTOR_OK,
-     "full, without /proc", NULL, NULL, ""},
+     "full-without-proc", NULL, NULL, ""},
     {"reduced", reduced, true, "isolation", DOCTOR_OK, "reduced: Landlock",
      NULL, NULL, ""},
     {"by Landlock", reduced, true, "Landlock", DOCTOR_OK, "ABI 6", NULL, NULL,
