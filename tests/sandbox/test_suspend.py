@@ -48,13 +48,15 @@ def ticks(pids):
     return total
 
 
-def all_stopped(sb, states="T"):
+def all_stopped(sb, states="TD"):
+    """D: one that waits for a child between fork and exec, which has stopped
+    (an import ahead may ask a program for the fonts)."""
     found = inside(sb)
     assert len(found) >= 2, found
     return set(found.values()) <= set(states)
 
 
-def suspended(sb, states="T"):
+def suspended(sb, states="TD"):
     sb.in_state("suspended")
     wait_until(lambda: all_stopped(sb, states), 20, "every process is stopped")
 
