@@ -159,9 +159,11 @@ struct sandbox_left_out {
    last two. */
 struct sandbox_saved {
     const char *const *names;
-    size_t n_names; /* at most SANDBOX_MAX_SAVED */
+    size_t n_names;  /* at most SANDBOX_MAX_SAVED */
+    uint64_t n_more; /* that are not named */
     const struct sandbox_left_out *left_out;
     size_t n_left_out; /* at most SANDBOX_MAX_SAVED */
+    uint64_t n_left_out_more;
     uint64_t n_bytes;
     int64_t duration_ms; /* the client's own clock */
 };

@@ -245,7 +245,7 @@ add_status(const struct sandbox_outcome *o, struct sbuf *out)
         sbuf_add(out, o->reason, utf8_floor(o->reason, strlen(o->reason), 400));
     }
     if (o->output_dropped_bytes > 0) {
-        sbuf_add_str(out, "; ");
+        sbuf_add_str(out, str_blank(o->reason) ? "; " : " ");
         str_add_grouped(out, o->output_dropped_bytes);
         sbuf_add_str(out, " bytes of output were dropped");
     }

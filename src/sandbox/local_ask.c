@@ -25,6 +25,8 @@
 
 #define MAX_LINE_BYTES 512u
 #define MAX_TEXT_BYTES 256u
+/* More than there can be; the interpreter may say anything. */
+#define MAX_MORE 1000000000
 #define MAX_WHY_BYTES 200u
 #define SNAPSHOT_SECONDS 10
 #define SNAPSHOT_BYTES ((uint64_t)1 << 30)
@@ -124,7 +126,9 @@ tell_saved(const struct local_asked *a)
     struct sandbox_saved saved = {
         .names = (const char *const *)a->names,
         .n_names = a->n_names,
+        .n_more = a->n_more,
         .n_left_out = a->n_left_out,
+        .n_left_out_more = a->n_left_out_more,
         .n_bytes = a->n_bytes,
         .duration_ms = clock_now_ms() - a->started_ms,
     };
@@ -211,13 +215,21 @@ add_text(char ***texts, size_t n, const char *text)
     (*texts)[n] = keep_text(text != NULL ? text : "");
 }
 
+/* How many more there are than are named. */
+static uint64_t
+read_more(const struct cJSON *event, const char *key)
+{
+    int64_t more = json_int(event, key, 0);
+
+    return more <= 0 ? 0 : more < MAX_MORE ? (uint64_t)more : MAX_MORE;
+}
+
 static void
 read_vars(struct local_asked *a, const struct cJSON *event)
 {
     const struct cJSON *item = json_first(json_get(event, "vars"));
-    int64_t more = json_int(event, "left_out", 0);
 
-    a->n_more = more > 0 ? (uint64_t)more : 0;
+    a->n_more = read_more(event, "left_out");
     for (; item != NULL; item = json_next(item)) {
         const char *name = json_string(item, "name");
 
@@ -239,6 +251,8 @@ read_saved(struct local_asked *a, const struct cJSON *event)
 {
     const struct cJSON *item = json_first(json_get(event, a->ask->changed));
 
+    a->n_more = read_more(event, "more");
+    a->n_left_out_more = read_more(event, "left_out_more");
     for (; item != NULL && a->n_names < SANDBOX_MAX_SAVED;
          item = json_next(item))
         if (json_value_string(item) != NULL)
@@ -262,18 +276,20 @@ fill_refusal(const struct local *l, enum event_outcome stop, const char *text,
              struct error *err)
 {
     const char *doing = l->asked.ask->doing;
+    const char *more =
+        l->asked.ask == &ask_restore ? "; some of them may be back" : "";
     AUTO_FREE char *line = NULL;
 
     switch (stop) {
     case EVENT_TIMEOUT:
-        error_fill(err, ERR_TIMEOUT, "%s: took longer than %lld s", doing,
-                   (long long)l->limits.cell_ms / 1000);
+        error_fill(err, ERR_TIMEOUT, "%s: took longer than %lld s%s", doing,
+                   (long long)l->limits.cell_ms / 1000, more);
         return;
     case EVENT_DISK_LIMIT:
         error_fill(err, ERR_LIMIT, "%s: the disk is nearly full", doing);
         return;
     case EVENT_INTERRUPTED:
-        error_fill(err, ERR_CANCELLED, "%s: stopped", doing);
+        error_fill(err, ERR_CANCELLED, "%s: stopped%s", doing, more);
         return;
     case EVENT_OK:
     case EVENT_FAILED:
@@ -546,6 +562,22 @@ end_copy_in(void *ctx, const struct error *err)
         send_ask(l, 0);
 }
 
+/* "restoring variables: the snapshot has 5.0 GB, at most 1.1 GB are read" */
+static int
+refuse_size(const struct local *l, enum error_code code, uint64_t n_bytes,
+            uint64_t limit_bytes, const char *may, struct error *err)
+{
+    AUTO_SBUF struct sbuf size = {0};
+    AUTO_SBUF struct sbuf limit = {0};
+
+    sbuf_init(&size, MAX_LINE_BYTES);
+    sbuf_init(&limit, MAX_LINE_BYTES);
+    str_add_bytes(&size, n_bytes);
+    str_add_bytes(&limit, limit_bytes);
+    return err_set(err, code, "%s: the snapshot has %s, at most %s %s",
+                   l->asked.ask->doing, size.data, limit.data, may);
+}
+
 static int
 begin_copy_in(struct local *l, struct error *err)
 {
@@ -558,15 +590,11 @@ begin_copy_in(struct local *l, struct error *err)
     if (fstat(a->fd, &st) != 0)
         return err_set_errno(err, ERR_IO, "%s", a->ask->doing);
     if ((uint64_t)st.st_size > SNAPSHOT_BYTES)
-        return err_set(err, ERR_TOO_LARGE,
-                       "%s: the snapshot has %lld bytes, at most %lld are read",
-                       a->ask->doing, (long long)st.st_size,
-                       (long long)SNAPSHOT_BYTES);
+        return refuse_size(l, ERR_TOO_LARGE, (uint64_t)st.st_size,
+                           SNAPSHOT_BYTES, "are read", err);
     if ((uint64_t)st.st_size > room)
-        return err_set(err, ERR_LIMIT,
-                       "%s: the snapshot has %lld bytes, there is room for "
-                       "%lld",
-                       a->ask->doing, (long long)st.st_size, (long long)room);
+        return refuse_size(l, ERR_LIMIT, (uint64_t)st.st_size, room,
+                           "fit into the workspace", err);
     a->n_bytes = (uint64_t)st.st_size;
     a->state_fd = open_state(l, err);
     if (a->state_fd < 0)

@@ -172,15 +172,19 @@ set_stop_reason(struct local *l)
     set_reason(l, sbuf_ok(&sb) ? sb.data : "Stopped; variables are kept.");
 }
 
-/* The kernel's own word for the end, against what was asked of it. */
+/* The kernel's own word for the end, against what was asked of it. Without an
+   error a cell came to its end, though an interrupt may have changed what it
+   did. */
 static enum event_outcome
-outcome_of(const struct local *l, const char *status)
+outcome_of(const struct local *l, const char *status, const struct cJSON *error)
 {
     bool ok = str_eq(status, "ok");
 
     if (l->cell.stop != EVENT_OK && (!ok || l->cell.flooded))
         return l->cell.stop;
-    return ok ? EVENT_OK : EVENT_FAILED;
+    return ok || (error == NULL && str_eq(status, "interrupted"))
+               ? EVENT_OK
+               : EVENT_FAILED;
 }
 
 /* Bytes by which the disk has become fuller since then. */
@@ -230,7 +234,7 @@ handle_done(struct local *l, const struct cJSON *event)
     const char *status = json_string(event, "status");
     struct sandbox_outcome outcome = {0};
 
-    outcome.outcome = outcome_of(l, status);
+    outcome.outcome = outcome_of(l, status, error);
     outcome.duration_ms = clock_now_ms() - l->cell.started_ms;
     if (outcome.outcome != EVENT_OK) {
         outcome.error_name = json_string(error, "name");
@@ -246,7 +250,9 @@ handle_done(struct local *l, const struct cJSON *event)
     } else if (outcome.outcome != EVENT_OK && outcome.outcome != EVENT_FAILED) {
         set_stop_reason(l);
     }
-    l->n_deaths = 0;
+    /* What loads files again says nothing of the cells. */
+    if (!l->cell.silent)
+        l->n_deaths = 0;
     if (l->cell.stop != EVENT_OK)
         kill_leftovers(l);
     local_set_state(l, LOCAL_IDLE);
@@ -709,6 +715,7 @@ local_cell_run(struct local *l, const struct sandbox_cell *cell,
     memset(&l->cell, 0, sizeof(l->cell));
     l->cell.on = *on;
     l->cell.ctx = ctx;
+    l->cell.silent = cell->silent;
     begin(l, cell->timeout_ms);
     send_cell(l, cell);
     if (!cell->silent) {

@@ -75,6 +75,7 @@ struct local_asked {
     char **left_out;
     size_t n_left_out;
     uint64_t n_more;
+    uint64_t n_left_out_more;
     uint64_t n_bytes;
 };
 
@@ -87,6 +88,7 @@ struct local_cell {
     int64_t started_ms;
     uint64_t started_ticks;    /* as local_watchdog_now */
     int64_t ended_ms;          /* when the interpreter was lost */
+    bool silent;               /* it is the program's own */
     bool begun;                /* the kernel has taken it */
     enum event_outcome stop;   /* why it was asked to stop; EVENT_OK: was not */
     enum event_outcome ending; /* how it ended, once it is LOCAL_ENDING */

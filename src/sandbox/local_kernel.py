@@ -275,8 +275,9 @@ def cut(text, limit):
         return text
     tail = limit // 4
     head = max(limit - tail - 48, 0)
-    return "%s\n… %d characters left out …\n%s" % (
-        text[:head], len(text) - head - tail, text[len(text) - tail:])
+    return "%s\n… %s characters left out …\n%s" % (
+        text[:head], format(len(text) - head - tail, ","),
+        text[len(text) - tail:])
 
 
 def plain(obj):
@@ -329,10 +330,6 @@ def save_table(cell, index, path):
     """Writes the whole table shown as output index of cell to path, as CSV.
     Paths here are relative to the workspace."""
     part("show").save_table(cell, index, os.path.join(S.workspace, path))
-
-
-def remove_file(path):
-    os.unlink(os.path.join(S.workspace, path))
 
 
 def display(*objects, **options):
@@ -525,15 +522,17 @@ def restore_process():
 
 
 def finish_cell(error):
-    """Status and error of the cell that ended with this exception."""
+    """Status and error of the cell that ended with this exception. One that
+    was interrupted and went on, as in "except: pass", has no error, and what
+    it has done may lack a part all the same."""
     if error is None:
-        return "ok", None
+        return ("interrupted" if S.interrupted else "ok"), None
     if isinstance(error, SystemExit):
         if isinstance(error.code, str):
             sys.stderr.write(error.code + "\n")
         note("exit", "exit() ended the cell; the interpreter keeps running. "
              "To leave a cell early, use if or a function's return.")
-        return "ok", None
+        return ("interrupted" if S.interrupted else "ok"), None
     stop = isinstance(error, KeyboardInterrupt)
     if not S.interrupted and not stop and not S.silent:
         call_user(lambda: show_figures(with_data=True))

@@ -227,11 +227,26 @@ class Image(DisplayObject):
         return buffer.getvalue()
 
     def sandpiper_show(self, name):
+        show = part("show")
         if self.data is None:
             note("display", "A picture can't be fetched from here: there is "
                  "no network. Give the name of a file.")
+            return
+        if show.png_size(self.data) is None:
+            try:
+                self.data = self._repr_png_()
+            except Exception:
+                self.data = None
+        if show.png_size(self.data):
+            show.show_file(self, self.path, name)
         else:
-            part("show").show_file(self, self.path, name)
+            note("display", "%s is not shown: it is no picture that can be "
+                 "read, or one of more than %d million pixels."
+                 % (self.name(), MAX_PIXELS // 1000000))
+
+    def name(self):
+        return "This picture" if self.path is None else cut(
+            os.path.basename(self.path), 100)
 
     def __repr__(self):
         size = part("show").png_size(self.data)
@@ -267,7 +282,7 @@ class FileLink:
 
     def sandpiper_show(self, _name):
         files = self.files()
-        if not files or not all([offer_file(path) for path in files]):
+        if not any([offer_file(path) for path in files]):
             note("display", "There is no such file in the workspace: %s"
                  % cut(self.path, 200))
 

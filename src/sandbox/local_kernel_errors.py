@@ -3,6 +3,7 @@
 
 No triple single quotes in this file; see part() in local_kernel.py.
 """
+import errno
 import re
 import sys
 
@@ -115,6 +116,31 @@ def column_hint(error):
     return None
 
 
+# What looking up a name, and a socket of another family, end with in here.
+NO_NETWORK = (errno.EAFNOSUPPORT, errno.ENETUNREACH, errno.EADDRNOTAVAIL)
+
+
+def network_hint(error):
+    """For what failed since there is no network, however deep that is."""
+    for _ in range(10):
+        if isinstance(error, OSError) and (type_name(error) == "gaierror"
+                                           or error.errno in NO_NETWORK):
+            return "no network in the sandbox, by design"
+        error = getattr(error, "reason", None) or error.__cause__ \
+            or error.__context__
+        if not isinstance(error, BaseException):
+            return None
+    return None
+
+
+def package_hint(error):
+    """For a package that is not there."""
+    if isinstance(error, ModuleNotFoundError) and type(error.name) is str \
+            and "." not in error.name:
+        return "packages cannot be installed from a cell"
+    return None
+
+
 def describe_error(error):
     """The `error` field of done; runs code of the exception's class."""
     value = safe_text(error)
@@ -128,7 +154,8 @@ def describe_error(error):
     described = {"name": type_name(error)[:256], "value": cut(value, 4096),
                  "traceback": cut(text, 16384)}
     try:
-        hint = column_hint(error)
+        hint = column_hint(error) or network_hint(error) \
+            or package_hint(error)
     except BaseException as other:
         reraise_interrupt(other)
         hint = None

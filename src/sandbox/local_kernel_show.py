@@ -5,12 +5,14 @@ No triple single quotes in this file; see part() in local_kernel.py.
 """
 import _thread
 import os
+import sys
 
 from sandpiper_kernel import (
     MAX_PIXELS, MIB, S, TABLE, cut, modules, note, plain, reraise_interrupt,
     safe_text, send, type_name)
 
 MAX_KEPT = 64
+MAX_WARNINGS = 5
 COPY_BYTES = 32 * MIB
 KEPT_BYTES = 512 * MIB
 MAX_SAFE = 2 ** 53
@@ -337,8 +339,9 @@ def fits(width, height, n_bytes, what):
     """Whether a picture may be sent; notes the reason if not."""
     if width * height > MAX_PIXELS:
         note("limit", "%s of %d x %d pixels is not shown: at most %d million "
-             "pixels. Use a smaller figsize or dpi."
-             % (what, width, height, MAX_PIXELS // 1000000))
+             "pixels. %s" % (what, width, height, MAX_PIXELS // 1000000,
+                             "Use a smaller figsize or dpi."
+                             if what == "A chart" else "Resize it."))
     elif n_bytes > S.limits["png"]:
         note("limit", "%s of %d bytes is not shown: at most %d bytes."
              % (what, n_bytes, S.limits["png"]))
@@ -426,6 +429,23 @@ def draw(fig):
     return buffer.getvalue()
 
 
+def draw_warning_once(fig):
+    """draw(); what it warns of (mostly letters that the font lacks) is said
+    once and without the place, which is none of the cell's."""
+    import warnings
+    with warnings.catch_warnings(record=True) as caught:
+        data = draw(fig)
+    texts = list(dict.fromkeys(
+        "%s: %s" % (w.category.__name__, safe_text(w.message))
+        for w in caught))
+    for text in texts[:MAX_WARNINGS]:
+        print(text, file=sys.stderr)
+    if len(texts) > MAX_WARNINGS:
+        print("and %s" % plural(len(texts) - MAX_WARNINGS, "more warning"),
+              file=sys.stderr)
+    return data
+
+
 def is_one_too_many():
     """Counts a chart or picture; True where it is past what a cell may
     show."""
@@ -450,7 +470,7 @@ def figure_bundle(fig):
     # Before drawing: the canvas alone could take all memory.
     if not fits(width, height, 0, "A chart"):
         return None, None
-    data = draw(fig)
+    data = draw_warning_once(fig)
     width, height = png_size(data)
     if not fits(width, height, len(data), "A chart"):
         return None, None

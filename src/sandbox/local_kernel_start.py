@@ -127,6 +127,11 @@ def fill_function(*args):
     kernel.part("vars").fill_function(*args)
 
 
+def remove_file(path):
+    """path is relative to the workspace."""
+    os.unlink(os.path.join(S.workspace, path))
+
+
 def by_descriptor(function):
     """Without mounts of the sandbox's own, modes and times of files may be
     changed by a descriptor only."""
@@ -150,7 +155,7 @@ def prepare_cells():
     S.namespace = user.__dict__
     tools = type(sys)("sandpiper", "Tools of the sandpiper kernel.")
     tools.save_table = kernel.save_table
-    tools.remove_file = kernel.remove_file
+    tools.remove_file = remove_file
     for function in (new_function, fill_function):
         function.__module__ = "sandpiper"
         setattr(tools, function.__name__, function)

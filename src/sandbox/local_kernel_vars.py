@@ -10,7 +10,6 @@ written, so that a file that is cut off can say what it lacks.
 
 No triple single quotes in this file; see part() in local_kernel.py.
 """
-import json
 import os
 import re
 import signal
@@ -19,6 +18,7 @@ import struct
 import sys
 import time
 import types
+from json import dumps, loads
 
 import sandpiper_kernel as kernel
 from sandpiper_kernel import (
@@ -26,7 +26,9 @@ from sandpiper_kernel import (
 
 MAX_VARS = 500
 MAX_NAMES = 10000
-MAX_ANSWER_BYTES = 900000
+MAX_LEFT_OUT = 1000
+# Of the names, and of what was left out, in an answer.
+MAX_LIST_BYTES = 400000
 MAX_NAME = 128
 MAX_WHY = 200
 MAGIC = b"sandpiper-snapshot "
@@ -129,7 +131,7 @@ def short_value(obj):
     kind = type(obj)
     if kind is int:
         if obj.bit_length() > 200:
-            return "an integer of %d bits" % obj.bit_length()
+            return "an integer of %s bits" % format(obj.bit_length(), ",")
         return format(obj, ",") if abs(obj) >= 10000 else repr(obj)
     if kind in SHORT:
         return shortened(repr(obj))
@@ -319,40 +321,47 @@ def reason(error):
         or re.search(r"[Cc]an't pickle <?class '([\w.]+)'", text)
     if found:
         return "%s objects cannot be saved" % found.group(1)[:100]
-    return ("%s: %s" % (type_name(error), " ".join(text.split())))[:MAX_WHY]
+    text = " ".join(text.split())
+    return (type_name(error) + (": " + text if text else ""))[:MAX_WHY]
 
 
-class Answer:
-    """Names and reasons, bounded in number and length."""
+class Bounded:
+    """A list that is bounded in number and length."""
 
-    def __init__(self):
-        self.names = []
-        self.left_out = []
+    def __init__(self, limit):
+        self.limit = limit
+        self.items = []
         self.n_bytes = 0
         self.n_more = 0
 
-    def fits(self, *texts):
-        self.n_bytes += sum(len(json.dumps(text)) for text in texts) + 32
-        if self.n_bytes <= MAX_ANSWER_BYTES and \
-                len(self.names) + len(self.left_out) < MAX_NAMES:
-            return True
-        self.n_more += 1
-        return False
+    def add(self, item):
+        self.n_bytes += len(dumps(item)) + 2
+        if self.n_bytes <= MAX_LIST_BYTES and len(self.items) < self.limit:
+            self.items.append(item)
+        else:
+            self.n_more += 1
+
+
+class Answer:
+    """What was saved or restored, and what was left out with the reasons."""
+
+    def __init__(self):
+        self.done = Bounded(MAX_NAMES)
+        self.left_out = Bounded(MAX_LEFT_OUT)
+        self.names_left_out = []
 
     def add(self, name):
-        if self.fits(name[:MAX_NAME]):
-            self.names.append(name[:MAX_NAME])
+        self.done.add(name[:MAX_NAME])
 
     def leave_out(self, name, why):
-        if self.fits(name[:MAX_NAME], why):
-            self.left_out.append({"name": name[:MAX_NAME], "why": why})
+        self.names_left_out.append(name)
+        self.left_out.add({"name": name[:MAX_NAME], "why": why})
 
     def fill(self, answer, key):
-        answer[key] = self.names
-        answer["left_out"] = self.left_out
-        if self.n_more:
-            self.left_out.append({
-                "name": "…", "why": "%d more names" % self.n_more})
+        answer[key] = self.done.items
+        answer["more"] = self.done.n_more
+        answer["left_out"] = self.left_out.items
+        answer["left_out_more"] = self.left_out.n_more
 
 
 # Saving --------------------------------------------------------------------
@@ -390,9 +399,10 @@ class Output:
 
 
 def amount(n_bytes):
-    if n_bytes >= 1 << 30:
-        return "%.3g GiB" % (n_bytes / (1 << 30))
-    return "%.3g MiB" % (n_bytes / (1 << 20))
+    """In powers of 1000, as the program says sizes."""
+    if n_bytes >= 1e9:
+        return "%.2g GB" % (n_bytes / 1e9)
+    return "%.3g MB" % (n_bytes / 1e6)
 
 
 def group_names(names):
@@ -409,7 +419,7 @@ def save_group(output, obj, names):
     if obj is S.namespace:
         raise Refusal("it is the table of all variables")
     start = output.size
-    encoded = json.dumps(names).encode("ascii")
+    encoded = dumps(names).encode("ascii")
     output.write(LENGTHS.pack(0, len(encoded)) + encoded)
     begin = output.size
     make_pickler(output).dump(obj)
@@ -448,9 +458,11 @@ def names_to_save(result):
     names = []
     n_bytes = 0
     for name in all_names():
-        n_bytes += len(json.dumps(name)) + 2
+        n_bytes += len(dumps(name)) + 2
         if len(name) > MAX_NAME:
             result.leave_out(name, "its name is too long")
+        elif not name.isidentifier():
+            result.leave_out(name, "it has no name that code can use")
         elif len(names) >= MAX_NAMES or n_bytes > MAX_HEADER_BYTES // 2:
             result.leave_out(name, "there are too many variables")
         else:
@@ -467,11 +479,13 @@ def save_to(file, request, result):
     names = names_to_save(result)
     output.deadline = end
     head = {"python": sys.version.split()[0], "names": names}
-    output.write(MAGIC + b"%d %s\n" % (VERSION, json.dumps(head).encode()))
+    output.write(MAGIC + b"%d %s\n" % (VERSION, dumps(head).encode()))
     write_records(output, names, set(user_names()), end, result)
     # The end of the file must have room, whatever it is.
     output.limit, output.deadline = 1 << 62, time.monotonic() + 60
-    last = json.dumps(result.left_out).encode("ascii")
+    known = set(names)
+    last = dumps([{"name": name} for name in result.names_left_out
+                       if name in known]).encode("ascii")
     output.write(LENGTHS.pack(0, len(last)) + last)
     return output.size
 
@@ -537,7 +551,7 @@ class Part:
 
 def parse(data):
     """JSON in which numbers mean nothing: making long ones takes long."""
-    return json.loads(data.decode("ascii"), parse_int=str)
+    return loads(data.decode("ascii"), parse_int=str)
 
 
 def read_header(file):

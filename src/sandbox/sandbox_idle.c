@@ -123,19 +123,25 @@ static void
 handle_closed(void *ctx, enum sandbox_end end, const struct error *err)
 {
     struct sandbox *sb = ctx;
-    AUTO_SBUF struct sbuf text = {0};
+    AUTO_SBUF struct sbuf why = {0};
 
     (void)end;
     (void)err;
-    if (sb->used) {
-        sbuf_init(&text, MAX_LOSS_BYTES);
-        sbuf_add_str(&text, "Before this cell, the interpreter was closed: "
-                            "it had been idle for ");
-        str_add_duration(&text, sb->limits.idle_close_ms);
-        sbuf_add_str(&text, ". " SANDBOX_LOST_TEXT);
-        set_loss(sb, sbuf_take(&text));
+    if (!sb->used) {
+        note_stopped(sb);
+        return;
     }
+    sbuf_init(&why, MAX_LOSS_BYTES);
+    sbuf_add_str(&why, "the interpreter was closed: it had been idle for ");
+    str_add_duration(&why, sb->limits.idle_close_ms);
+    set_loss(sb,
+             xasprintf("Before this cell, %s. " SANDBOX_LOST_TEXT, why.data));
     note_stopped(sb);
+    sbuf_add_str(&why, "; variables and imports are gone");
+    sandbox_enter(sb);
+    if (sb->on_late != NULL && sb->last_cell > 0)
+        sb->on_late(sb->on_late_ctx, 0, why.data);
+    sandbox_exit(sb);
 }
 
 static void
@@ -197,8 +203,7 @@ handle_stopped(void *ctx, enum sandbox_end end, const struct error *err)
     (void)err;
     set_loss(
         sb,
-        xstrdup(
-            "The person has restarted the interpreter. " SANDBOX_LOST_TEXT));
+        xstrdup("The user has restarted the interpreter. " SANDBOX_LOST_TEXT));
     note_stopped(sb);
     sb->wanted = true;
 }

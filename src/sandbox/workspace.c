@@ -29,6 +29,12 @@
 #define OPEN_FILE (O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY)
 #define OPEN_DIR (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
 
+/* The directories in one, by name. */
+struct subdirs {
+    char **names;
+    size_t n;
+};
+
 struct walk {
     struct workspace_list *out;
     workspace_ours_fn ours;
@@ -87,7 +93,8 @@ add_file(struct walk *w, const struct stat *st, const char *refused)
 static void walk_dir(struct walk *w, int fd, int depth);
 
 static void
-walk_entry(struct walk *w, int dir_fd, const char *name, int depth)
+walk_entry(struct walk *w, int dir_fd, const char *name, int depth,
+           struct subdirs *subdirs)
 {
     struct stat st;
 
@@ -109,20 +116,66 @@ walk_entry(struct walk *w, int dir_fd, const char *name, int depth)
         w->out->n_left_out++;
         return;
     }
-    AUTO_CLOSE int fd = openat(dir_fd, name, OPEN_DIR);
+    subdirs->names = xgrow(subdirs->names, subdirs->n, sizeof(char *));
+    subdirs->names[subdirs->n++] = xstrdup(name);
+}
 
+static void
+walk_subdir(struct walk *w, int dir_fd, const char *name, int depth)
+{
+    struct stat st;
+    AUTO_CLOSE int fd = -1;
+
+    if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+        return;
+    fd = openat(dir_fd, name, OPEN_DIR);
     if (fd < 0 || fstat(fd, &st) != 0 || st.st_dev != w->device)
         add_file(w, &st, "a directory that cannot be read");
     else
         walk_dir(w, take_fd(&fd), depth + 1);
 }
 
-/* Takes ownership of fd. */
+/* What is asked for is in "output"; the others by name, so that each time the
+   same ones come before the limit. */
+static int
+compare_subdirs(const void *a, const void *b)
+{
+    const char *x = *(char *const *)a;
+    const char *y = *(char *const *)b;
+    bool x_first = strcmp(x, "output") == 0;
+    bool y_first = strcmp(y, "output") == 0;
+
+    if (x_first || y_first)
+        return (int)y_first - (int)x_first;
+    return strcmp(x, y);
+}
+
+static void
+walk_subdirs(struct walk *w, int dir_fd, struct subdirs *subdirs, int depth)
+{
+    size_t len = w->path.len;
+
+    if (subdirs->n > 0)
+        qsort(subdirs->names, subdirs->n, sizeof(char *), compare_subdirs);
+    for (size_t i = 0; i < subdirs->n; i++) {
+        if (len > 0)
+            sbuf_add_char(&w->path, '/');
+        sbuf_add_str(&w->path, subdirs->names[i]);
+        walk_subdir(w, dir_fd, subdirs->names[i], depth);
+        sbuf_truncate(&w->path, len);
+        free(subdirs->names[i]);
+    }
+    free(subdirs->names);
+}
+
+/* Files before directories: a full directory hides no file beside it. Takes
+   ownership of fd. */
 static void
 walk_dir(struct walk *w, int fd, int depth)
 {
     DIR *dir = fdopendir(fd);
     struct dirent *entry;
+    struct subdirs subdirs = {0};
 
     if (dir == NULL) {
         close(fd);
@@ -145,12 +198,13 @@ walk_dir(struct walk *w, int fd, int depth)
             sbuf_add_char(&w->path, '/');
         sbuf_add_str(&w->path, entry->d_name);
         if (sbuf_ok(&w->path))
-            walk_entry(w, dirfd(dir), entry->d_name, depth);
+            walk_entry(w, dirfd(dir), entry->d_name, depth, &subdirs);
         else
             w->out->n_left_out++;
         w->path.overflow = false;
         sbuf_truncate(&w->path, len);
     }
+    walk_subdirs(w, dirfd(dir), &subdirs, depth);
     closedir(dir);
 }
 

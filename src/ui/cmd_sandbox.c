@@ -73,9 +73,12 @@ show_vars(struct app *app, const struct sandbox_vars *vars)
     table_render(t, &options, &sb);
     table_free(t);
     view_table(v, sb.data, sb.len);
-    if (vars->n_left_out > 0)
-        view_note(v, "%" PRIu64 " more %s not shown", vars->n_left_out,
-                  vars->n_left_out == 1 ? "is" : "are");
+    if (vars->n_left_out == 0)
+        return;
+    sbuf_clear(&sb);
+    str_add_grouped(&sb, (int64_t)vars->n_left_out);
+    view_note(v, "%s more %s not shown", sb.data,
+              vars->n_left_out == 1 ? "is" : "are");
 }
 
 static void
@@ -290,6 +293,15 @@ add_idle(struct sbuf *sb, size_t columns, const struct sandbox_info *info)
     AUTO_SBUF struct sbuf text = {0};
 
     sbuf_init(&text, MAX_VALUE_BYTES);
+    /* What is closed sooner is never suspended. */
+    if (info->idle_close_ms > 0 &&
+        (info->idle_suspend_ms <= 0 ||
+         info->idle_close_ms <= info->idle_suspend_ms)) {
+        sbuf_add_str(&text, "closed after ");
+        add_setting(&text, info->idle_close_ms);
+        add_line(sb, columns, "when idle", text.data);
+        return;
+    }
     if (info->idle_suspend_ms > 0) {
         sbuf_add_str(&text, "suspended after ");
         add_setting(&text, info->idle_suspend_ms);

@@ -27,6 +27,7 @@
 /* Variables that are named, to the person and to the model. */
 #define MAX_SHOWN 30u
 #define MAX_LEFT_SHOWN 20u
+#define MAX_SAME_SHOWN 8u
 #define MAX_TOLD 100u
 
 /* The longest name that is told the model. */
@@ -36,9 +37,20 @@
  */
 
 static const char *
-plural(size_t n)
+plural(uint64_t n)
 {
     return n == 1 ? "" : "s";
+}
+
+/* "20,000" */
+static char *
+grouped(uint64_t n)
+{
+    AUTO_SBUF struct sbuf sb = {0};
+
+    sbuf_init(&sb, 64);
+    str_add_grouped(&sb, (int64_t)n);
+    return sbuf_take(&sb);
 }
 
 /* Names come from inside. The model gets identifiers only, so that none of them
@@ -62,39 +74,91 @@ is_identifier(const char *name)
 
 /* Adds as many names as max allows, and how many more there are. */
 static void
-add_names(struct sbuf *sb, const char *const *names, size_t n, size_t max,
+add_names(struct sbuf *sb, const struct sandbox_saved *saved, size_t max,
           bool only_identifiers)
 {
     size_t n_added = 0;
+    uint64_t n = saved->n_names + saved->n_more;
 
-    for (size_t i = 0; i < n && n_added < max; i++) {
-        if (only_identifiers && !is_identifier(names[i]))
+    for (size_t i = 0; i < saved->n_names && n_added < max; i++) {
+        if (only_identifiers && !is_identifier(saved->names[i]))
             continue;
         sbuf_addf(sb, "%s%.*s", n_added > 0 ? ", " : "", (int)MAX_NAME_BYTES,
-                  names[i]);
+                  saved->names[i]);
         n_added++;
     }
-    if (n_added < n)
-        sbuf_addf(sb, "%s%zu more", n_added > 0 ? " and " : "", n - n_added);
+    if (n_added == n)
+        return;
+    AUTO_FREE char *more = grouped(n - n_added);
+
+    sbuf_addf(sb, "%s%s more", n_added > 0 ? " and " : "", more);
 }
 
-/* Which variables are missing, and why, a line each. */
+/* Adds the names of all that lack for the same reason as that one; how many
+   there are. */
+static uint64_t
+add_same(struct sbuf *sb, const struct sandbox_saved *saved, size_t first)
+{
+    const char *why = saved->left_out[first].why;
+    uint64_t n = 0;
+
+    for (size_t i = first; i < saved->n_left_out; i++) {
+        if (!str_eq(saved->left_out[i].why, why))
+            continue;
+        if (n++ < MAX_SAME_SHOWN)
+            sbuf_addf(sb, "%s%.*s", n > 1 ? ", " : "", (int)MAX_NAME_BYTES,
+                      saved->left_out[i].name);
+    }
+    if (n > MAX_SAME_SHOWN) {
+        AUTO_FREE char *more = grouped(n - MAX_SAME_SHOWN);
+
+        sbuf_addf(sb, " and %s more", more);
+    }
+    return n;
+}
+
+static bool
+was_told(const struct sandbox_saved *saved, const size_t *told, size_t n_told,
+         size_t i)
+{
+    for (size_t j = 0; j < n_told; j++) {
+        if (str_eq(saved->left_out[told[j]].why, saved->left_out[i].why))
+            return true;
+    }
+    return false;
+}
+
+/* Which variables are missing, and why, a line for each reason. */
 static void
 tell_left_out(struct app *app, const struct sandbox_saved *saved,
               const char *what)
 {
     struct view *v = app->config.view;
+    uint64_t n = saved->n_left_out + saved->n_left_out_more;
+    AUTO_FREE char *all = grouped(n);
+    AUTO_SBUF struct sbuf names = {0};
+    size_t told[MAX_LEFT_SHOWN];
+    size_t n_told = 0;
+    uint64_t n_named = 0;
 
-    if (saved->n_left_out == 0)
+    if (n == 0)
         return;
-    view_warning(v, "%zu variable%s %s %s:", saved->n_left_out,
-                 plural(saved->n_left_out),
-                 saved->n_left_out == 1 ? "is" : "are", what);
-    for (size_t i = 0; i < saved->n_left_out && i < MAX_LEFT_SHOWN; i++)
-        view_note(v, "%.*s: %.300s", (int)MAX_NAME_BYTES,
-                  saved->left_out[i].name, saved->left_out[i].why);
-    if (saved->n_left_out > MAX_LEFT_SHOWN)
-        view_note(v, "and %zu more", saved->n_left_out - MAX_LEFT_SHOWN);
+    view_warning(v, "%s variable%s %s %s:", all, plural(n),
+                 n == 1 ? "is" : "are", what);
+    sbuf_init(&names, MAX_TEXT_BYTES);
+    for (size_t i = 0; i < saved->n_left_out && n_told < MAX_LEFT_SHOWN; i++) {
+        if (was_told(saved, told, n_told, i))
+            continue;
+        told[n_told++] = i;
+        sbuf_clear(&names);
+        n_named += add_same(&names, saved, i);
+        view_note(v, "%s: %.300s", names.data, saved->left_out[i].why);
+    }
+    if (n_named < n) {
+        AUTO_FREE char *more = grouped(n - n_named);
+
+        view_note(v, "and %s more", more);
+    }
 }
 
 static void
@@ -114,15 +178,16 @@ static void
 tell_kept(struct app *app, const struct sandbox_saved *saved)
 {
     const struct io_new *file = &app->snapshot.file;
+    uint64_t n = saved->n_names + saved->n_more;
+    AUTO_FREE char *all = grouped(n);
     AUTO_SBUF struct sbuf size = {0};
     struct stat st;
 
     sbuf_init(&size, 64);
     str_add_bytes(&size, fstat(file->fd, &st) == 0 ? (uint64_t)st.st_size : 0);
     view_note(app->config.view,
-              "snapshot %s: %zu variable%s, %s, readable by you only",
-              paths_base(file->path), saved->n_names, plural(saved->n_names),
-              size.data);
+              "snapshot %s: %s variable%s, %s, readable by you only",
+              paths_base(file->path), all, plural(n), size.data);
     view_note(app->config.view, "%s", file->path);
 }
 
@@ -187,7 +252,7 @@ tell_restored(struct app *app, const struct sandbox_saved *saved)
     AUTO_SBUF struct sbuf sb = {0};
 
     sbuf_init(&sb, MAX_TEXT_BYTES);
-    add_names(&sb, saved->names, saved->n_names, MAX_SHOWN, false);
+    add_names(&sb, saved, MAX_SHOWN, false);
     view_note(app->config.view, "back from %s: %s", app->snapshot.name,
               saved->n_names > 0 ? sb.data : "nothing");
 }
@@ -200,9 +265,9 @@ tell_model(struct app *app, const struct sandbox_saved *saved)
     if (app->agent == NULL || saved->n_names == 0)
         return;
     sbuf_init(&sb, (MAX_TOLD + 2) * (MAX_NAME_BYTES + 2));
-    sbuf_add_str(&sb, "[The user brought variables of an earlier session back "
-                      "into the interpreter: ");
-    add_names(&sb, saved->names, saved->n_names, MAX_TOLD, true);
+    sbuf_add_str(&sb, "[The user brought variables of a snapshot back into the "
+                      "interpreter: ");
+    add_names(&sb, saved, MAX_TOLD, true);
     sbuf_add_str(&sb, ". Others of the same names were replaced.]");
     agent_tell(app->agent, sb.data);
 }

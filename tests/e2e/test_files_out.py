@@ -455,5 +455,25 @@ def test_a_picture_that_is_too_large_is_not_drawn():
     assert "too large" not in line_about(ran, "fits.png"), ran.said
 
 
+
+@tap.timeout(90)
+def test_directories_that_cannot_be_read():
+    """Each is said when it is new."""
+    if os.geteuid() == 0:
+        tap.skip("root reads everything")
+    codes = ["import os\nos.mkdir('%s', 0)" % name for name in ("one", "two")]
+    exchanges = []
+    for code in codes:
+        exchanges += [reply([tool_use("run_python", {"code": code})]),
+                      reply(["Done."])]
+    with Place() as place, ClaudeServer(exchanges) as server:
+        done = place.script(server, stdin="a\nb\n")
+        said = done.stderr.decode()
+        for line, name in ((1, "one"), (2, "two")):
+            assert said.count("stdin:%d: warning: the cell left %s: a "
+                              "directory that cannot be read" % (line, name)
+                              ) == 1, said
+
+
 if __name__ == "__main__":
     tap.main(globals())

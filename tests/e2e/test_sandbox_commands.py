@@ -127,6 +127,19 @@ def test_restart_before_anything():
         assert done.status == 0, done
 
 
+@tap.timeout(120)
+def test_three_ends_are_enough():
+    """That the loaded file was read again between them is no success."""
+    die = "import os\nos._exit(1)"
+    with Place() as place, ClaudeServer(
+            asked(die, die) + asked(die)[:1]) as server:
+        place.file("sales.csv")
+        done = place.script(server, "sales.csv", stdin="a\nb\nc\n")
+        assert done.status == 7, done
+        assert "stdin:3: error: the interpreter has ended three times" in \
+            told(done), done
+
+
 # Snapshots -----------------------------------------------------------------
 
 @tap.timeout(120)
@@ -150,11 +163,28 @@ def test_snapshot_and_restore_in_another_session():
         said = told(done)
         assert done.status == 0, done
         assert re.search("back from mine: .*x, y", said), said
-        assert "variables of an earlier session" in \
+        assert "variables of a snapshot" in \
             question(server.requests[2])
         assert re.search(r"\bx, y\b", question(server.requests[2]))
         (text, is_error), = results(server.requests[-1])
         assert "41 South 8" in text and not is_error, text
+
+
+@tap.timeout(90)
+def test_what_a_snapshot_lacks_is_told_by_reason():
+    code = ("import threading\nx = 1\nlast = threading.Lock()\n"
+            "for i in range(30):\n    globals()['g%d' % i] = (n for n in '')\n"
+            "for i in range(1500):\n"
+            "    globals()['k%d' % i] = threading.Lock()\n")
+    with Place() as place, ClaudeServer(asked(code)) as server:
+        done = place.script(server, stdin="make\n:snapshot mine\n")
+        said = told(done)
+        assert done.status == 0, done
+        assert "warning: 1,531 variables are not in it:\n" in said, said
+        for line in ("g0, g1, g2, g3, g4, g5, g6, g7 and 22 more: generator ",
+                     "last, k0, k1, k2, k3, k4, k5, k6 and 962 more: _thread.",
+                     "and 531 more\n"):
+            assert DOT + " " + line in said, (line, said)
 
 
 @tap.timeout(90)
@@ -201,6 +231,31 @@ def test_ctrl_c_ends_a_snapshot():
         s.ask("is x there?")
         (text, is_error), = results(server.requests[-1])
         assert "\n5\n" in text and not is_error, text
+
+
+@tap.timeout(120)
+def test_ctrl_c_ends_a_restore():
+    """What was back by then stays, which is said."""
+    code = ("class Slow:\n    def __reduce__(self):\n"
+            "        return __import__('time').sleep, (1000,)\n"
+            "x = 5\nslow = Slow()\ny = 6")
+    with Place() as place, ClaudeServer(asked(
+            code, "print([n for n in 'xy' if n in globals()])")) as server, \
+            place.repl(server) as s:
+        s.at_prompt()
+        s.ask("make it")
+        s.ask(":snapshot one")
+        s.ask(":restart")
+        s.type_line(":restore one")
+        s.shows("reading a snapshot")
+        s.interrupt()
+        s.shows("snapshot one: ")
+        s.has("stopped")
+        s.ask("are they there?")
+        (text, is_error), = results(server.requests[-1])
+        told = "restoring variables: stopped; some of them may be back"
+        assert told in s.text() or "['x']" not in text, (text, s.text())
+        assert "'y'" not in text and not is_error, text
 
 
 def write_evil(path, command):
@@ -280,6 +335,10 @@ def test_what_is_no_snapshot():
             for name in ("empty", "text", "bytes"):
                 s.ask(":restore " + name)
                 s.has("snapshot %s:" % name)
+            with open(os.path.join(folder, "huge"), "wb") as f:
+                f.truncate(10 << 30)
+            s.ask(":restore huge")
+            s.has("the snapshot has 11 GB, at most 1.1 GB are read")
             os.symlink("/etc/passwd", os.path.join(folder, "link"))
             s.ask(":restore link")
             s.has("there is no snapshot 'link'")
@@ -354,11 +413,15 @@ def test_suspended_when_idle():
 def test_closed_when_idle():
     with Place() as place, ClaudeServer(asked(MAKE, LOOK)) as server:
         place.file("sales.csv")
-        place.config("limits:\n  idle_close: 1\n  idle_suspend: 0\n")
+        place.config("limits:\n  idle_close: 1\n  idle_suspend: 2\n")
         with place.repl(server, "sales.csv") as s:
             s.at_prompt()
             s.ask("make some")
+            s.shows("warning: the interpreter was closed: it had been idle "
+                    "for 1.0 s; variables and")
             ask_until(s, ":sandbox", r"state +ended")
+            # What is closed sooner is never suspended.
+            s.has("when idle   closed after 1 s\n")
             s.ask(":vars")
             s.has("no interpreter runs")
             s.ask("what is there?")

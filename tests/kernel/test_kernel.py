@@ -409,6 +409,17 @@ class Interrupts(Shared):
         os.killpg(self.k.process.pid, signal.SIGINT)
         self.assertEqual(self.k.finish()["status"], "interrupted")
 
+    def test_swallowed_for_good(self):
+        for end in ("pass", "sys.exit()"):
+            self.k.start("import sys, time\ntry:\n    print('on')\n"
+                         "    time.sleep(1000)\nexcept: " + end)
+            self.k.wait_for("out", b"on\n")
+            os.killpg(self.k.process.pid, signal.SIGINT)
+            done = self.k.finish()
+            self.assertEqual(done["status"], "interrupted")
+            self.assertNotIn("error", done)
+        self.assertEqual(self.k.run("1")["status"], "ok")
+
     def test_an_import_that_is_broken_off(self):
         """The next import is a whole one, with the parts that were done."""
         self.k.run("import os, sys\nos.makedirs('half/deep', exist_ok=True)\n"

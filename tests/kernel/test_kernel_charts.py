@@ -222,6 +222,40 @@ class Charts(Shared):
         self.k.run("Image(url='http://example.com/x.png')")
         self.assertEqual(self.k.of("note")[0]["kind"], "display")
 
+    @needs("PIL")
+    def test_what_is_no_picture(self):
+        self.k.run("from IPython.display import Image\n"
+                   "open('a.csv', 'w').write('a,b')\n"
+                   "from PIL import Image as P\n"
+                   "P.new('L', (4000, 3000)).save('big.jpg')")
+        for code, name in (("Image('a.csv')", "a.csv"),
+                           ("Image(b'GIF89a')", "This picture"),
+                           ("Image(b'\\x89PNG\\r\\n\\x1a\\n1234')",
+                            "This picture"),
+                           ("Image('big.jpg')", "big.jpg")):
+            self.k.run(code)
+            self.assertEqual([e["ev"] for e in self.k.events],
+                             ["note", "done"], code)
+            self.assertIn(name + " is not shown: it is no picture",
+                          self.k.of("note")[0]["text"])
+        self.k.run("P.new('L', (4000, 3000))")
+        self.assertIn("Resize it", self.k.of("note")[0]["text"])
+
+    def test_letters_that_no_font_has(self):
+        """Their warnings come once, without a place in the kernel."""
+        self.k.run("plt.plot([1, 2])\nplt.title(''.join(map(chr, "
+                   "range(0xe100, 0xe10a))))")
+        self.assertEqual(len(self.charts()), 1)
+        lines = self.k.text("err").splitlines()
+        self.assertEqual(len(lines), 6, lines)
+        for line in lines[:5]:
+            self.assertRegex(line, "^UserWarning: Glyph 57[0-9]+ ")
+        self.assertEqual(lines[5], "and 5 more warnings")
+        self.k.run("import warnings\nwith warnings.catch_warnings():\n"
+                   "    warnings.simplefilter('ignore')\n    plt.plot([1])\n"
+                   "    plt.title(chr(0xe200))\n    plt.show()")
+        self.assertEqual(self.k.text("err"), "")
+
     def test_after_an_error(self):
         self.k.run("plt.subplots()\n1/0")
         self.assertEqual(self.charts(), [])

@@ -168,6 +168,28 @@ class Errors(Shared):
                              "nearest column: " + hint, code)
             self.assertNotIn("pandas/", error["traceback"])
 
+    def test_hints_at_what_a_sandbox_lacks(self):
+        fail = "raise socket.gaierror(-3, 'Temporary failure')"
+        network = "no network in the sandbox, by design"
+        package = "packages cannot be installed from a cell"
+        self.k.run("import socket, urllib.error")
+        for code, hint in (
+                (fail, network), ("raise OSError(97, 'no')", network),
+                ("raise OSError(2, 'no')", None),
+                ("raise urllib.error.URLError(socket.gaierror(-3, 'x'))",
+                 network),
+                ("raise urllib.error.URLError('x')", None),
+                ("try:\n    %s\nexcept OSError:\n    raise ValueError" % fail,
+                 network),
+                ("try:\n    %s\nexcept OSError as e:\n"
+                 "    raise ValueError from e" % fail, network),
+                ("import no_such_package", package),
+                ("import os.no_such_module", None),
+                ("from os import no_such_name", None), ("1/0", None),
+                ("class E(Exception):\n    @property\n"
+                 "    def reason(self): raise SystemExit\nraise E", None)):
+            self.assertEqual(self.error(code).get("hint"), hint, code)
+
 
 if __name__ == "__main__":
     main()

@@ -338,6 +338,11 @@ class Habits(Shared):
                          ["links/%02d" % i for i in range(20)])
         self.assertEqual(self.files("FileLink('none')"), [])
         self.assertEqual(self.k.of("note")[0]["kind"], "display")
+        # One that is refused does not make the others missing.
+        self.k.run("os.makedirs('mixed')\nopen('mixed/b', 'w').close()\n"
+                   "os.symlink('/etc/passwd', 'mixed/a')")
+        self.assertEqual(self.files("FileLinks('mixed')"), ["mixed/b"])
+        self.assertEqual([n["kind"] for n in self.k.of("note")], ["file"])
 
     def test_display_from_a_thread(self):
         self.k.run("import threading\n"

@@ -181,7 +181,8 @@ def test_room_is_kept():
         with open(saved_file(sb), "wb") as f:
             f.write(b"x" * 2000000)
         got = sb.restore(saved_file(sb))
-        assert got["code"] == "limit" and "room" in got["message"], got
+        assert got["code"] == "limit" and \
+            "fit into the workspace" in got["message"], got
         sb.cell("open('g', 'wb').write(b'x' * 2000000)")
         got = sb.snapshot(saved_file(sb))
         assert got["code"] == "limit", got

@@ -64,6 +64,25 @@ def test_interrupt_keeps_variables():
         must_work(sb, True)
 
 
+def test_cell_that_swallows_the_interrupt():
+    """It came to its end, but not as it was written to."""
+    code = ("import sys, time\nx = 1\ntry:\n    time.sleep(1000)\n"
+            "except:\n    print('caught')\n")
+    with open_session() as sb:
+        for more in ("", "    sys.exit()\n"):
+            cell = sb.cell(code + more, timeout_ms=200)
+            assert cell.outcome == "timeout" and not cell.lost, cell
+            assert "Stopped after 0.2 s; variables are kept" in cell.reason, \
+                cell
+            assert cell.stdout == "caught\n", cell
+        cell = sb.cell("import os, signal\ntry:\n"
+                       "    os.kill(os.getpid(), signal.SIGINT)\n"
+                       "    time.sleep(1000)\nexcept KeyboardInterrupt:\n"
+                       "    print('mine')")
+        assert cell.outcome == "ok" and cell.stdout == "mine\n", cell
+        must_work(sb, True)
+
+
 # The kernel is kept as busy as an import does it, without a cell, until there
 # is a file /workspace/go.
 BUSY = """

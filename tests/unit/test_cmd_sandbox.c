@@ -484,7 +484,7 @@ test_vars_are_all_there(void **state)
     says(s, 0, "v000");
     says(s, 0, "v250");
     says(s, 0, "v499");
-    says(s, 1, DOT " 1234 more are not shown\n");
+    says(s, 1, DOT " 1,234 more are not shown\n");
     stop(s);
 }
 

@@ -76,6 +76,12 @@ static const struct ending_case ending_cases[] = {
      {.outcome = EVENT_OUTPUT_LIMIT, .output_dropped_bytes = 7000},
      "[status: output_limit, 0.0 s; 7,000 bytes of output were "
      "dropped]\n" HELLO},
+    {"dropped, with a reason",
+     {.outcome = EVENT_OUTPUT_LIMIT,
+      .output_dropped_bytes = 7000,
+      .reason = "Stopped; variables are kept."},
+     "[status: output_limit, 0.0 s; Stopped; variables are kept. 7,000 bytes "
+     "of output were dropped]\n" HELLO},
 };
 
 static void

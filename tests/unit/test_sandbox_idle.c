@@ -462,6 +462,10 @@ test_sandbox_operation_waits_for_the_suspend(void **state)
     finish(&t, "open run(ok) <0,-,-> suspend resume run(ok) <0,-,-> close ");
 }
 
+#define CLOSED                                                                 \
+    "<late,0,the interpreter was closed: it had been idle for 0.0 s; "         \
+    "variables and imports are gone>"
+
 static void
 test_sandbox_that_cannot_be_suspended(void **state)
 {
@@ -473,7 +477,7 @@ test_sandbox_that_cannot_be_suspended(void **state)
     run(&t, "ok");
     settle(&t);
     wait_for(&t, SANDBOX_NEW);
-    finish(&t, "open run(ok) <0,-,-> suspend stop close ");
+    finish(&t, "open run(ok) <0,-,-> suspend stop " CLOSED " close ");
 
     /* Neither does the loop wait for what never comes. */
     begin(&t, 1, 0);
@@ -504,10 +508,10 @@ test_sandbox_is_closed_and_says_so_once(void **state)
     assert_null(sandbox_take_late_loss(t.sb));
     run(&t, "ok");
     run(&t, "ok");
-    finish(&t,
-           "open run(ok) <0,-,-> suspend stop open run(ok) <3,-,Before this "
-           "cell, the interpreter was closed: it had been idle for 0.0 "
-           "s. " SANDBOX_LOST_TEXT "> run(ok) <0,-,-> close ");
+    finish(&t, "open run(ok) <0,-,-> suspend stop " CLOSED
+               " open run(ok) <3,-,Before this "
+               "cell, the interpreter was closed: it had been idle for 0.0 "
+               "s. " SANDBOX_LOST_TEXT "> run(ok) <0,-,-> close ");
 }
 
 static void
@@ -591,7 +595,7 @@ test_sandbox_restart_brings_files_back(void **state)
     settle(&t);
     loss = sandbox_take_late_loss(t.sb);
     assert_string_equal(
-        loss, "The person has restarted the interpreter. " SANDBOX_LOST_TEXT
+        loss, "The user has restarted the interpreter. " SANDBOX_LOST_TEXT
               " Loaded again: df.");
     free(loss);
     assert_null(sandbox_take_late_loss(t.sb));

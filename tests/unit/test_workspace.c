@@ -164,6 +164,47 @@ test_workspace_list_is_bounded(void **state)
     workspace_list_fini(&list);
 }
 
+static bool
+is_listed(const struct workspace_list *list, const char *name)
+{
+    for (size_t i = 0; i < list->n_files; i++) {
+        if (strcmp(list->files[i].name, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void
+test_workspace_list_takes_what_is_on_top_first(void **state)
+{
+    struct place *p = *state;
+    struct workspace_list list;
+    struct error err = {0};
+    char name[32];
+
+    assert_int_equal(mkdirat(p->fd, "a", 0700), 0);
+    assert_int_equal(mkdirat(p->fd, "z", 0700), 0);
+    for (int i = 0; i < 1200; i++) {
+        snprintf(name, sizeof(name), "%s/f%d", i % 2 == 0 ? "a" : "z", i);
+        make_file(p, name, "");
+    }
+    make_file(p, "output/last.png", "");
+    for (int i = 0; i < 20; i++) {
+        snprintf(name, sizeof(name), "r%d.csv", i);
+        make_file(p, name, "");
+    }
+    assert_int_equal(workspace_list(p->fd, NULL, NULL, &list, &err), 0);
+    assert_int_equal(list.n_files, WORKSPACE_MAX_ENTRIES);
+    assert_true(list.n_left_out >= 221);
+    assert_true(is_listed(&list, "output/last.png"));
+    assert_true(is_listed(&list, "a/f1198"));
+    for (int i = 0; i < 20; i++) {
+        snprintf(name, sizeof(name), "r%d.csv", i);
+        assert_true(is_listed(&list, name));
+    }
+    workspace_list_fini(&list);
+}
+
 static void
 test_workspace_open(void **state)
 {
@@ -280,6 +321,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(
             test_workspace_list_says_what_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            test_workspace_list_takes_what_is_on_top_first, setup, teardown),
         cmocka_unit_test_setup_teardown(test_workspace_list_is_bounded, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_workspace_open, setup, teardown),
