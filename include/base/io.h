@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "base/cleanup.h"
@@ -55,6 +56,11 @@ WARN_UNUSED int io_make_dirs(const char *path, struct error *err);
 /* Removes a directory with all in it, never following a link. Errors: ERR_IO,
    after having removed what could be. A missing path is no error. */
 WARN_UNUSED int io_remove_tree(const char *path, struct error *err);
+
+/* The same for at most so long: what somebody else has made may take hours.
+   Errors: ERR_IO, with the sys_errno ETIMEDOUT when something is left. */
+WARN_UNUSED int io_remove_tree_within(const char *path, int64_t limit_ms,
+                                      struct error *err);
 
 /* A pipe, close-on-exec at both ends. Errors: ERR_IO. */
 WARN_UNUSED int io_pipe(int fds[2], struct error *err);

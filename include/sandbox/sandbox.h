@@ -282,6 +282,11 @@ struct sandbox_backend {
        a vars, snapshot or restore by which it died. */
     void (*on_lost)(void *ctx, const struct error *err);
     void *on_lost_ctx;
+
+    /* Set by struct sandbox: with no cell running, something in the interpreter
+       goes past a limit. The owner suspends it, with its variables. Same ctx.
+     */
+    void (*on_runaway)(void *ctx);
 };
 
 struct sandbox_limits {

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/paths.h"
 #include "base/sbuf.h"
@@ -377,7 +378,9 @@ struct removal {
     int dir_fd; /* the top of the tree; borrowed */
     unsigned n_moved;
     bool progress;
-    int sys_errno; /* of the first failure in this pass, or 0 */
+    int sys_errno;    /* of the first failure in this pass, or 0 */
+    int64_t limit_ms; /* as clock_now_ms */
+    bool late;        /* past it */
 };
 
 static void
@@ -386,6 +389,15 @@ note_failure(struct removal *r)
     if (r->sys_errno == 0) {
         r->sys_errno = errno;
     }
+}
+
+static bool
+is_late(struct removal *r)
+{
+    if (!r->late && clock_now_ms() > r->limit_ms) {
+        r->late = true;
+    }
+    return r->late;
 }
 
 /* A directory that its owner made unusable is made usable, by a descriptor
@@ -478,7 +490,7 @@ empty_directory(struct removal *r, const char *name)
         note_failure(r);
         return;
     }
-    for (entry = readdir(dir); entry; entry = readdir(dir)) {
+    for (entry = readdir(dir); entry && !is_late(r); entry = readdir(dir)) {
         if (paths_is_dot(entry->d_name)) {
             continue;
         }
@@ -514,27 +526,28 @@ remove_entry(struct removal *r, const char *name)
 
 /* Passes over the top until one removes nothing. */
 static int
-empty_tree(DIR *top)
+empty_tree(DIR *top, int64_t limit_ms)
 {
-    struct removal r = {.dir_fd = dirfd(top)};
+    struct removal r = {.dir_fd = dirfd(top), .limit_ms = limit_ms};
     const struct dirent *entry;
 
     do {
         r.progress = false;
         r.sys_errno = 0;
         rewinddir(top);
-        for (entry = readdir(top); entry; entry = readdir(top)) {
+        for (entry = readdir(top); entry && !is_late(&r);
+             entry = readdir(top)) {
             if (!paths_is_dot(entry->d_name)) {
                 remove_entry(&r, entry->d_name);
             }
         }
-    } while (r.progress);
-    errno = r.sys_errno;
-    return r.sys_errno != 0 ? -1 : 0;
+    } while (r.progress && !r.late);
+    errno = r.late ? ETIMEDOUT : r.sys_errno;
+    return errno != 0 ? -1 : 0;
 }
 
-int
-io_remove_tree(const char *path, struct error *err)
+static int
+remove_tree(const char *path, int64_t limit_ms, struct error *err)
 {
     AUTO_FREE char *name = xstrdup(path);
     size_t len = strlen(name);
@@ -553,7 +566,7 @@ io_remove_tree(const char *path, struct error *err)
         }
         return err_set_errno(err, ERR_IO, "removing %s", path);
     }
-    rc = empty_tree(top);
+    rc = empty_tree(top, limit_ms);
     saved = errno;
     closedir(top);
     errno = saved;
@@ -564,6 +577,18 @@ io_remove_tree(const char *path, struct error *err)
         return err_set_errno(err, ERR_IO, "removing %s", path);
     }
     return 0;
+}
+
+int
+io_remove_tree(const char *path, struct error *err)
+{
+    return remove_tree(path, INT64_MAX, err);
+}
+
+int
+io_remove_tree_within(const char *path, int64_t limit_ms, struct error *err)
+{
+    return remove_tree(path, clock_now_ms() + limit_ms, err);
 }
 
 /* --- descriptors --- */

@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "base/loop.h"
 #include "base/str.h"
+#include "base/utf8.h"
 #include "model/output.h"
 #include "sandbox/local_internal.h"
 #include "sandbox/local_scope_internal.h"
@@ -41,10 +42,15 @@
 #define MAX_REQUEST (8u << 20) /* a code of 1 MiB, escaped */
 #define MAX_INDEX 1000
 #define MAX_REASON 512u
+/* The kernel cuts to less, counting characters. */
+#define MAX_NAME_BYTES 1024u
+#define MAX_VALUE_BYTES 32768u
+#define MAX_TRACE_BYTES 131072u
 #define MAX_ANSWER_BYTES 64u
 #define USAGE_ENTRIES 10000u
 /* A cell that has written less is not why a disk is full. */
 #define DISK_SLACK_BYTES ((uint64_t)64 << 20)
+#define DISK_SLACK_FILES 10000u
 
 static const struct {
     int signal;
@@ -203,6 +209,7 @@ workspace_too_large(const struct local *l, uint64_t free_bytes)
     bool whole;
     uint64_t reserve;
     uint64_t left;
+    uint64_t taken;
     uint64_t used = workspace_usage(l->env.workspace_fd, USAGE_ENTRIES, &all);
     AUTO_CLOSE int tmp = -1;
 
@@ -215,9 +222,12 @@ workspace_too_large(const struct local *l, uint64_t free_bytes)
     }
     if (used > l->limits.workspace_bytes)
         return true;
-    /* What a cell hides from that counts by the room it takes. */
-    return !all && used_since(l, free_bytes, &reserve, &left) >
-                       l->limits.workspace_bytes;
+    /* What a cell hides from that counts by the room it takes, as files do that
+       are open and have no name any more. */
+    taken = used_since(l, free_bytes, &reserve, &left);
+    if (all)
+        taken = taken > used ? taken - used : 0;
+    return taken > l->limits.workspace_bytes;
 }
 
 static void
@@ -227,23 +237,38 @@ kill_leftovers(struct local *l)
                              l->cell.started_ticks);
 }
 
+/* A text of the kernel's, which a forged one can make as long as a line. */
+static char *
+keep(const struct cJSON *object, const char *key, size_t max)
+{
+    const char *text = json_string(object, key);
+
+    if (text == NULL)
+        return NULL;
+    return xstrndup(text, utf8_floor(text, strlen(text), max));
+}
+
 static void
 handle_done(struct local *l, const struct cJSON *event)
 {
     const struct cJSON *error = json_get(event, "error");
     const char *status = json_string(event, "status");
     struct sandbox_outcome outcome = {0};
+    AUTO_FREE char *name = NULL;
+    AUTO_FREE char *value = NULL;
+    AUTO_FREE char *trace = NULL;
+    AUTO_FREE char *hint = NULL;
 
     outcome.outcome = outcome_of(l, status, error);
     outcome.duration_ms = clock_now_ms() - l->cell.started_ms;
     if (outcome.outcome != EVENT_OK) {
-        outcome.error_name = json_string(error, "name");
-        outcome.error_value = json_string(error, "value");
-        outcome.traceback = json_string(error, "traceback");
-        outcome.hint = json_string(error, "hint");
+        outcome.error_name = name = keep(error, "name", MAX_NAME_BYTES);
+        outcome.error_value = value = keep(error, "value", MAX_VALUE_BYTES);
+        outcome.traceback = trace = keep(error, "traceback", MAX_TRACE_BYTES);
+        outcome.hint = hint = keep(error, "hint", MAX_VALUE_BYTES);
     }
     if (outcome.outcome == EVENT_OK &&
-        workspace_too_large(l, l->cell.free_bytes)) {
+        workspace_too_large(l, l->cell.room.bytes)) {
         outcome.outcome = EVENT_DISK_LIMIT;
         set_reason(l, "It ran to its end, but the workspace has grown too "
                       "large: files should be deleted. Variables are kept.");
@@ -256,7 +281,7 @@ handle_done(struct local *l, const struct cJSON *event)
     if (l->cell.stop != EVENT_OK)
         kill_leftovers(l);
     local_set_state(l, LOCAL_IDLE);
-    local_leftovers_watch(l, l->cell.free_bytes);
+    local_leftovers_watch(l, &l->cell.room);
     report(l, SANDBOX_DONE, &outcome, NULL);
 }
 
@@ -466,8 +491,6 @@ handle_timeout(void *ctx)
 static void
 handle_begin(struct local *l)
 {
-    if (l->cell.begun)
-        return;
     l->cell.begun = true;
     answer(l, true);
     l->silent_ms = 0;
@@ -498,20 +521,43 @@ kill_for_memory(struct local *l)
     local_cell_kill(l, EVENT_MEMORY, sb.data);
 }
 
+struct local_room
+local_cell_room(const struct local *l)
+{
+    uint64_t reserve;
+
+    return (struct local_room){
+        .bytes = local_watchdog_free(l->env.workspace_fd, &reserve),
+        .files = local_watchdog_free_files(l->env.workspace_fd, &reserve),
+    };
+}
+
+/* Empty files take no room, but a disk can have only so many. */
+static bool
+files_are_short(const struct local *l, uint64_t before)
+{
+    uint64_t reserve = 0;
+    uint64_t left = local_watchdog_free_files(l->env.workspace_fd, &reserve);
+
+    return before > left && before - left >= DISK_SLACK_FILES && left < reserve;
+}
+
 bool
-local_cell_disk_is_short(const struct local *l, uint64_t free_bytes)
+local_cell_disk_is_short(const struct local *l, const struct local_room *before)
 {
     uint64_t reserve = 0;
     uint64_t left;
-    uint64_t used = used_since(l, free_bytes, &reserve, &left);
+    uint64_t used = used_since(l, before->bytes, &reserve, &left);
 
+    if (files_are_short(l, before->files))
+        return true;
     if (used < DISK_SLACK_BYTES)
         return false;
     if (left < reserve)
         return true;
     /* Others write to the same disk: look closer before blaming the cell. */
     return used > l->limits.workspace_bytes &&
-           workspace_too_large(l, free_bytes);
+           workspace_too_large(l, before->bytes);
 }
 
 static void
@@ -527,7 +573,7 @@ handle_watch(void *ctx)
         local_leave(l);
         return;
     }
-    if (local_cell_disk_is_short(l, l->cell.free_bytes))
+    if (local_cell_disk_is_short(l, &l->cell.room))
         local_cell_stop(l, EVENT_DISK_LIMIT);
     l->cell.watch = loop_add_timer(l->loop, WATCH_MS, handle_watch, l);
     local_leave(l);
@@ -583,6 +629,16 @@ handle_show(struct local *l, const struct cJSON *event, bool is_result)
         note(l, "limit", refused);
 }
 
+static void
+handle_note(struct local *l, const struct cJSON *event)
+{
+    AUTO_FREE char *kind = keep(event, "kind", MAX_NAME_BYTES);
+    AUTO_FREE char *text = keep(event, "text", MAX_VALUE_BYTES);
+
+    if (text != NULL)
+        note(l, kind != NULL ? kind : "", text);
+}
+
 /* Within the limits of a cell; what is past them is dropped, but its end is
    not. */
 static bool
@@ -628,6 +684,8 @@ local_cell_event(struct local *l, const struct cJSON *event, size_t len)
         return true;
     }
     if (strcmp(name, "begin") == 0) {
+        if (l->cell.begun)
+            return false;
         handle_begin(l);
         return true;
     }
@@ -637,11 +695,8 @@ local_cell_event(struct local *l, const struct cJSON *event, size_t len)
         handle_show(l, event, false);
     else if (strcmp(name, "result") == 0)
         handle_show(l, event, true);
-    else if (strcmp(name, "note") == 0 && json_string(event, "text") != NULL)
-        note(l,
-             json_string(event, "kind") != NULL ? json_string(event, "kind")
-                                                : "",
-             json_string(event, "text"));
+    else if (strcmp(name, "note") == 0)
+        handle_note(l, event);
     return true;
 }
 
@@ -690,7 +745,6 @@ static void
 begin(struct local *l, int64_t timeout_ms)
 {
     struct local_cell *c = &l->cell;
-    uint64_t reserve;
 
     local_link_release(l->link);
     c->id = ++l->next_id;
@@ -698,7 +752,7 @@ begin(struct local *l, int64_t timeout_ms)
     c->started_ticks = local_watchdog_now();
     c->oom_kills = local_scope_oom_kills(l->scope);
     c->timeout_ms = timeout_ms < 0 ? l->limits.cell_ms : timeout_ms;
-    c->free_bytes = local_watchdog_free(l->env.workspace_fd, &reserve);
+    c->room = local_cell_room(l);
     l->cell_active = true;
     l->fresh = false;
     l->n_unasked = 0;
@@ -740,7 +794,7 @@ local_cell_answered(struct local *l)
 {
     if (l->cell.stop != EVENT_OK)
         kill_leftovers(l);
-    local_leftovers_watch(l, l->cell.free_bytes);
+    local_leftovers_watch(l, &l->cell.room);
     local_cell_drop(l);
     local_set_state(l, LOCAL_IDLE);
 }

@@ -79,6 +79,12 @@ struct local_asked {
     uint64_t n_bytes;
 };
 
+/* What is free for cells on the disk of the workspace. */
+struct local_room {
+    uint64_t bytes;
+    uint64_t files;
+};
+
 struct local_cell {
     struct sandbox_cell_handlers on;
     void *ctx;
@@ -98,8 +104,8 @@ struct local_cell {
     uint64_t n_event_bytes;
     unsigned n_events;
     unsigned n_images;
-    bool flooded;        /* past a limit: the rest is dropped */
-    uint64_t free_bytes; /* on the disk, when it began */
+    bool flooded;           /* past a limit: the rest is dropped */
+    struct local_room room; /* on the disk, when it began */
     struct loop_timer *timeout;
     struct loop_timer *again; /* the next SIGINT */
     unsigned n_sigints;
@@ -109,10 +115,14 @@ struct local_cell {
     bool hit_memory;    /* there was one since */
 };
 
-/* The watch over what cells have left running. */
+/* The watch over what cells have left running: processes, and threads of the
+   interpreter itself. */
 struct local_leftovers {
     struct loop_timer *timer; /* NULL: there is nothing, or a cell runs */
-    uint64_t free_bytes;      /* on the disk, when the last cell began */
+    struct local_room room;   /* on the disk, when the last cell began */
+    struct local_room after;  /* and when it, or what it left, had ended */
+    uint64_t cpu_ticks;       /* that the interpreter has used so far */
+    unsigned n_quiet;         /* looks in a row at which it was no more */
     const char *ended;        /* static: why they were, and nobody knows yet */
 };
 
@@ -249,9 +259,13 @@ void local_cell_died(struct local *l, const struct proc_exit *status);
 /* After a loss: a new interpreter is ready, or (err) is not. */
 void local_cell_restarted(struct local *l, const struct error *err);
 
-/* Whether so much was written since the disk had free_bytes that it, or the
-   workspace, is too full. */
-bool local_cell_disk_is_short(const struct local *l, uint64_t free_bytes);
+/* What is free on the disk now. */
+struct local_room local_cell_room(const struct local *l);
+
+/* Whether so much was written, or so many files were made, since the disk had
+   that room, that it, or the workspace, is too full. */
+bool local_cell_disk_is_short(const struct local *l,
+                              const struct local_room *before);
 
 /* Forgets the cell, without telling anybody. */
 void local_cell_drop(struct local *l);
@@ -269,9 +283,10 @@ void local_cell_add_end(struct sbuf *sb, const struct proc_exit *status);
 /* --- local_leftovers.c --- */
 
 /* From the end of a cell on, while nothing runs: processes that it has left
-   behind are ended at the limits that hold for cells. free_bytes: of the disk
-   when it began. Costs nothing where there is no such process. */
-void local_leftovers_watch(struct local *l, uint64_t free_bytes);
+   behind are ended at the limits that hold for cells, and the interpreter, when
+   a thread of it goes past them, is suspended. before: of the disk when the
+   cell began. Ends a second after nothing runs any more. */
+void local_leftovers_watch(struct local *l, const struct local_room *before);
 
 /* Tells the cell that begins what has become of them meanwhile. */
 void local_leftovers_tell(struct local *l);

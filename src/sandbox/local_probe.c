@@ -45,6 +45,11 @@
 #define STALE_SECONDS 60
 #define MAX_STALE 4
 
+/* Cells can make a tree that takes hours to remove: what is left after this is
+   for a later start, which gives it its time, too. */
+#define REMOVE_MS 10000
+#define REMOVE_STALE_MS 1000
+
 #define MAX_GROUPS 1024
 #define MAX_ID 4294967294 /* the one above means "no change" to the kernel */
 #define MAX_PYVENV_BYTES 65536u
@@ -72,7 +77,8 @@ local_env_fini(struct local_env *env)
 
     close_fd(&env->workspace_fd);
     close_fd(&env->data_fd);
-    if (env->dir != NULL && io_remove_tree(env->dir, &err) < 0)
+    if (env->dir != NULL &&
+        io_remove_tree_within(env->dir, REMOVE_MS, &err) < 0)
         LOG_WARN("removing the workspace: %s", err.msg);
     close_fd(&env->lock_fd);
     for (size_t i = 0; i < env->n_binds; i++)
@@ -582,7 +588,7 @@ remove_stale(const struct local_env *env, const char *parent)
             continue;
         left--;
         path = paths_join(parent, entry->d_name);
-        if (io_remove_tree(path, &err) < 0)
+        if (io_remove_tree_within(path, REMOVE_STALE_MS, &err) < 0)
             LOG_WARN("removing an old workspace: %s", err.msg);
     }
     closedir(dir);

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/audit.h>
+#include <linux/fs.h>
 #include <linux/sched.h>
 #include <linux/seccomp.h>
 #include <sys/ioctl.h>
@@ -36,6 +37,14 @@
      CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET)
 
 #define PERSONALITY_QUERY 0xffffffffu
+
+/* FS_IOC_RESVSP, FS_IOC_RESVSP64 and FS_IOC_ZERO_RANGE of the kernel. */
+#define RESERVE_SPACE 0x40305828u
+#define RESERVE_SPACE_64 0x4030582au
+#define ZERO_RANGE 0x40305839u
+
+/* FS_IOC_ENABLE_VERITY, in a header that is newer than some systems. */
+#define ENABLE_VERITY 0x40806685u
 
 /* SOCK_TYPE_MASK of the kernel. */
 #define SOCKET_TYPE_BITS 0xfu
@@ -136,6 +145,10 @@ static const struct local_seccomp_row table[] = {
     {"mknodat", 259, 33, LOCAL_SECCOMP_MODE, 2, EPERM},
     {"openat2", 437, 437, ALWAYS, 0, ENOSYS},
 
+    /* Any number of GiB at once, past the limit of a file's size, and faster
+       than anybody looks at the disk. The C library writes zeros instead. */
+    {"fallocate", 285, 47, ALWAYS, 0, EOPNOTSUPP},
+
     /* Memory that no limit of a process counts. */
     {"shmget", 29, 194, ALWAYS, 0, ENOSYS},
     {"shmat", 30, 196, ALWAYS, 0, ENOSYS},
@@ -144,10 +157,19 @@ static const struct local_seccomp_row table[] = {
     {"mq_open", 240, 180, ALWAYS, 0, ENOSYS},
     {"memfd_create", 319, 279, ALWAYS, 0, ENOSYS},
     {"memfd_secret", 447, 447, ALWAYS, 0, ENOSYS},
+    /* Attributes of files in a tmpfs are outside of its size, too. */
+    {"setxattr", 188, 5, ALWAYS, 0, EPERM},
+    {"lsetxattr", 189, 6, ALWAYS, 0, EPERM},
+    {"fsetxattr", 190, 7, ALWAYS, 0, EPERM},
 
     /* With another limit a crash would run the host's core handler as root. */
     {"setrlimit", 160, 164, LOCAL_SECCOMP_CORE_LIMIT, 0, EPERM},
     {"prlimit64", 302, 261, LOCAL_SECCOMP_NEW_CORE_LIMIT, 1, EPERM},
+
+    /* SIGCONT from a timer, or for a descriptor that became ready, would let
+       what is suspended go on. */
+    {"timer_create", 222, 107, ALWAYS, 0, EPERM},
+    {"fcntl", 72, 25, LOCAL_SECCOMP_FCNTL, 1, EPERM},
 
     /* A filter with a listener is surface without use. */
     {"seccomp", 317, 277, ALWAYS, 0, EPERM},
@@ -197,8 +219,9 @@ static const struct local_seccomp_row table[] = {
  *   - a socket of the desktop's session, which starts programs for whoever
  *     connects: so no socket is made but pairs, and of these none that could be
  *     sent to another address;
- *   - modes, owners, times and attributes of every file: so none is changed by
- *     its path. By a descriptor it can be, as Landlock decides what is opened;
+ *   - modes, owners, times and attributes of every file: so none is changed.
+ *     Not by a descriptor either, since what may be opened for reading, as an
+ *     interpreter below the home, can be the user's own;
  *   - limits and priorities of the user's other processes;
  *   - System V objects and message queues by number or name.
  */
@@ -209,6 +232,7 @@ static const struct local_seccomp_row shared_table[] = {
     {"bind", 49, 200, ALWAYS, 0, EPERM},
 
     {"chmod", 90, NONE, ALWAYS, 0, EPERM},
+    {"fchmod", 91, 52, ALWAYS, 0, EPERM},
     {"fchmodat", 268, 53, ALWAYS, 0, EPERM},
     {"fchmodat2", 452, 452, ALWAYS, 0, EPERM},
     {"chown", 92, NONE, ALWAYS, 0, EPERM},
@@ -218,11 +242,11 @@ static const struct local_seccomp_row shared_table[] = {
     {"utime", 132, NONE, ALWAYS, 0, EPERM},
     {"utimes", 235, NONE, ALWAYS, 0, EPERM},
     {"futimesat", 261, NONE, ALWAYS, 0, EPERM},
-    {"utimensat", 280, 88, LOCAL_SECCOMP_PATH, 1, EPERM},
-    {"setxattr", 188, 5, ALWAYS, 0, EPERM},
-    {"lsetxattr", 189, 6, ALWAYS, 0, EPERM},
+    {"utimensat", 280, 88, ALWAYS, 0, EPERM},
     {"removexattr", 197, 14, ALWAYS, 0, EPERM},
     {"lremovexattr", 198, 15, ALWAYS, 0, EPERM},
+    {"fremovexattr", 199, 16, ALWAYS, 0, EPERM},
+    {"ioctl", 16, 29, LOCAL_SECCOMP_ATTRIBUTES, 1, EPERM},
 
     {"prlimit64", 302, 261, LOCAL_SECCOMP_OTHER, 0, EPERM},
     {"setpriority", 141, 140, LOCAL_SECCOMP_OTHER, 0, EPERM},
@@ -243,6 +267,19 @@ static const struct local_seccomp_row shared_table[] = {
     {"mq_unlink", 241, 181, ALWAYS, 0, EPERM},
 };
 
+/* Terminals, and fallocate by its older name. */
+static const uint32_t refused_ioctls[] = {
+    TIOCSTI, TIOCLINUX, TIOCSETD, RESERVE_SPACE, RESERVE_SPACE_64, ZERO_RANGE,
+};
+
+/* What the owner of a file may change by a descriptor for reading. */
+static const uint32_t attribute_ioctls[] = {
+    (uint32_t)FS_IOC_SETFLAGS,
+    (uint32_t)FS_IOC_FSSETXATTR,
+    (uint32_t)FS_IOC_SETVERSION,
+    ENABLE_VERITY,
+};
+
 /* Both architectures are little-endian: the low half comes first. */
 static uint32_t
 offset_low(unsigned arg)
@@ -260,6 +297,15 @@ static uint32_t
 deny(unsigned error)
 {
     return SECCOMP_RET_ERRNO | error;
+}
+
+static void
+add_numbers(struct bpf_build *b, const uint32_t *numbers, size_t n,
+            unsigned refuse, unsigned allow)
+{
+    for (size_t i = 0; i < n; i++)
+        bpf_build_jump(b, BPF_BUILD_EQ, numbers[i], refuse,
+                       i + 1 < n ? BPF_BUILD_NEXT : allow);
 }
 
 /*
@@ -284,9 +330,10 @@ add_check(struct bpf_build *b, const struct local_seccomp_row *row,
         bpf_build_jump(b, BPF_BUILD_EQ, AF_UNIX, allow, refuse);
         break;
     case LOCAL_SECCOMP_IOCTL:
-        bpf_build_jump(b, BPF_BUILD_EQ, TIOCSTI, refuse, BPF_BUILD_NEXT);
-        bpf_build_jump(b, BPF_BUILD_EQ, TIOCLINUX, refuse, BPF_BUILD_NEXT);
-        bpf_build_jump(b, BPF_BUILD_EQ, TIOCSETD, refuse, allow);
+        add_numbers(b, refused_ioctls, LEN(refused_ioctls), refuse, allow);
+        break;
+    case LOCAL_SECCOMP_FCNTL:
+        bpf_build_jump(b, BPF_BUILD_EQ, F_SETSIG, refuse, allow);
         break;
     case LOCAL_SECCOMP_OPEN_MODE:
         /* Without these flags the mode is whatever the register holds. */
@@ -328,11 +375,8 @@ add_check(struct bpf_build *b, const struct local_seccomp_row *row,
     case LOCAL_SECCOMP_OTHER:
         bpf_build_jump(b, BPF_BUILD_EQ, 0, allow, refuse);
         break;
-    case LOCAL_SECCOMP_PATH:
-        /* A pointer: here all 64 bits count. */
-        bpf_build_jump(b, BPF_BUILD_EQ, 0, BPF_BUILD_NEXT, refuse);
-        bpf_build_load(b, offset_high(row->arg));
-        bpf_build_jump(b, BPF_BUILD_EQ, 0, allow, refuse);
+    case LOCAL_SECCOMP_ATTRIBUTES:
+        add_numbers(b, attribute_ioctls, LEN(attribute_ioctls), refuse, allow);
         break;
     }
     bpf_build_bind(b, refuse);

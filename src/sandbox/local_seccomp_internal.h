@@ -19,7 +19,8 @@ enum local_seccomp_check {
     LOCAL_SECCOMP_ALWAYS,         /* every call */
     LOCAL_SECCOMP_NAMESPACES,     /* clone flags that make a namespace */
     LOCAL_SECCOMP_FAMILY,         /* socket families but AF_UNIX */
-    LOCAL_SECCOMP_IOCTL,          /* typing into, or changing, a terminal */
+    LOCAL_SECCOMP_IOCTL,          /* of terminals, and fallocate by ioctl */
+    LOCAL_SECCOMP_FCNTL,          /* F_SETSIG */
     LOCAL_SECCOMP_MODE,           /* a mode with set-uid or set-gid */
     LOCAL_SECCOMP_OPEN_MODE,      /* the same, where flags say a file is made */
     LOCAL_SECCOMP_CORE_LIMIT,     /* RLIMIT_CORE */
@@ -29,7 +30,7 @@ enum local_seccomp_check {
     LOCAL_SECCOMP_UNIX,           /* the family AF_UNIX */
     LOCAL_SECCOMP_NOT_STREAM,     /* all types of sockets but connected ones */
     LOCAL_SECCOMP_OTHER,          /* a process, or whatever, that is not 0 */
-    LOCAL_SECCOMP_PATH,           /* a path that is given, at any address */
+    LOCAL_SECCOMP_ATTRIBUTES,     /* ioctl that changes those of a file */
 };
 
 /* The number of a call that an architecture does not have. */

@@ -22,6 +22,8 @@
 #include "warden/orders.h"
 
 #define TMP_MODE 0700
+#define REMOVE_MS 500
+#define MAX_OLD_TMP 8u
 #define KERNEL_PATH "/proc/self/fd/12"
 
 _Static_assert((int)LOCAL_FD_LIFE == (int)WARDEN_FD_LIFE &&
@@ -144,13 +146,32 @@ make_tmp(const struct local_env *env, struct error *err)
                : 0;
 }
 
+/* Out of the way at once; what takes too long to remove goes with the directory
+   that it is in. */
+static int
+clear_tmp(const struct local_env *env, struct error *err)
+{
+    struct error ignored = {0};
+
+    for (unsigned i = 0; i < MAX_OLD_TMP; i++) {
+        AUTO_FREE char *old = xasprintf("%s-%u", env->tmp, i);
+
+        if (io_remove_tree_within(old, REMOVE_MS, &ignored) < 0)
+            continue;
+        if (rename(env->tmp, old) == 0)
+            (void)!io_remove_tree_within(old, REMOVE_MS, &ignored);
+        else if (errno != ENOENT)
+            break;
+        return 0;
+    }
+    return err_set_errno(err, ERR_SANDBOX, "%s", env->tmp);
+}
+
 int
 local_warden_prepare(const struct local_env *env, struct error *err)
 {
-    if (io_remove_tree(env->tmp, err) < 0) {
-        err->code = ERR_SANDBOX;
+    if (clear_tmp(env, err) < 0)
         return -1;
-    }
     if (make_tmp(env, err) < 0)
         return -1;
     /* Without it files are still found under their own names. */

@@ -16,15 +16,22 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 
 #define MAX_PROCESSES 1024u
-#define FIELDS_TO_START 20 /* of /proc/PID/stat, behind the name */
+/* Of /proc/PID/stat, behind the name. */
+#define FIELDS_TO_CPU 12
+#define FIELDS_TO_START 20
 #define MAX_LIST_BYTES 16384u
 #define MAX_STOP_ROUNDS 20
 #define MAX_SHARED 32u
 #define MAX_LOOKED_AT 16u
+/* A cell can make each of these looks take 100 ms, by tens of thousands of
+   mappings, while nothing else is done. */
+#define MAX_LOOK_MS 50
 #define MAX_RESERVE ((uint64_t)1 << 30)
 #define RESERVE_PART 20u /* of the file system: 5 % */
+#define MAX_FILES_RESERVE 50000u
 
 struct tree {
     pid_t pids[MAX_PROCESSES];
@@ -86,20 +93,62 @@ add_children(struct tree *t, pid_t pid)
     closedir(dir);
 }
 
+/*
+ * What a file in /proc says of a process. The main thread may have ended before
+ * the others: its own file then says that there is no memory, as if all had,
+ * and that of any other thread has what they all share. Returns 0 when none
+ * says anything.
+ */
+static uint64_t
+read_of_threads(pid_t pid, const char *file, uint64_t (*parse)(const char *))
+{
+    char path[320];
+    char text[2048];
+    struct dirent *entry;
+    uint64_t found = 0;
+    DIR *dir;
+
+    snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
+    if (read_small(path, text, sizeof(text)) > 0)
+        found = parse(text);
+    if (found > 0)
+        return found;
+    snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+    dir = opendir(path);
+    if (dir == NULL)
+        return 0;
+    for (entry = readdir(dir); entry != NULL && found == 0;
+         entry = readdir(dir)) {
+        snprintf(path, sizeof(path), "/proc/%d/task/%s/%s", (int)pid,
+                 entry->d_name, file);
+        if (entry->d_name[0] != '.' && read_small(path, text, sizeof(text)) > 0)
+            found = parse(text);
+    }
+    closedir(dir);
+    return found;
+}
+
+static uint64_t
+parse_resident(const char *text)
+{
+    char *end;
+
+    strtoull(text, &end, 10);
+    return (uint64_t)strtoull(end, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
 static uint64_t
 resident_bytes(pid_t pid)
 {
-    char path[64];
-    char text[256];
-    char *end = text;
-    unsigned long long pages;
+    return read_of_threads(pid, "statm", parse_resident);
+}
 
-    snprintf(path, sizeof(path), "/proc/%d/statm", (int)pid);
-    if (read_small(path, text, sizeof(text)) == 0)
-        return 0;
-    strtoull(text, &end, 10);
-    pages = strtoull(end, NULL, 10);
-    return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
+static uint64_t
+parse_proportional(const char *text)
+{
+    const char *line = strstr(text, "\nPss:");
+
+    return line != NULL ? (uint64_t)strtoull(line + 5, NULL, 10) * 1024 : 0;
 }
 
 /* Its share of the pages that it has in common with others. 0: that cannot be
@@ -107,15 +156,7 @@ resident_bytes(pid_t pid)
 static uint64_t
 proportional_bytes(pid_t pid)
 {
-    char path[64];
-    char text[2048];
-    const char *line;
-
-    snprintf(path, sizeof(path), "/proc/%d/smaps_rollup", (int)pid);
-    if (read_small(path, text, sizeof(text)) == 0)
-        return 0;
-    line = strstr(text, "\nPss:");
-    return line != NULL ? (uint64_t)strtoull(line + 5, NULL, 10) * 1024 : 0;
+    return read_of_threads(pid, "smaps_rollup", parse_proportional);
 }
 
 static void
@@ -145,8 +186,11 @@ own_part(const struct tree *t, uint64_t resident[MAX_PROCESSES])
 {
     double sum = 0;
     double own = 0;
+    int64_t until_ms = clock_now_ms() + MAX_LOOK_MS;
 
-    for (size_t looked = 0; looked < MAX_LOOKED_AT && looked < t->n; looked++) {
+    for (size_t looked = 0; looked < MAX_LOOKED_AT && looked < t->n &&
+                            (looked == 0 || clock_now_ms() < until_ms);
+         looked++) {
         size_t largest = 0;
         uint64_t share;
 
@@ -289,16 +333,32 @@ local_watchdog_is_running(pid_t pid)
     return p != NULL && p[1] == ' ' && p[2] != 'Z' && p[2] != 'X';
 }
 
+/* The sum of n numbers there; 0: it is gone. */
+static uint64_t
+sum_of_stat(pid_t pid, int fields_before, int n)
+{
+    char text[1024];
+    char *p = read_stat(pid, text, sizeof(text));
+    uint64_t sum = 0;
+
+    for (int i = 0; p != NULL && i < fields_before; i++)
+        p = strchr(p + 1, ' ');
+    for (int i = 0; p != NULL && i < n; i++)
+        sum += strtoull(p, &p, 10);
+    return sum;
+}
+
 /* When a process was started, as local_watchdog_now; 0: it is gone. */
 static uint64_t
 start_of(pid_t pid)
 {
-    char text[1024];
-    char *p = read_stat(pid, text, sizeof(text));
+    return sum_of_stat(pid, FIELDS_TO_START, 1);
+}
 
-    for (int i = 0; p != NULL && i < FIELDS_TO_START; i++)
-        p = strchr(p + 1, ' ');
-    return p != NULL ? strtoull(p, NULL, 10) : 0;
+uint64_t
+local_watchdog_cpu(pid_t pid)
+{
+    return sum_of_stat(pid, FIELDS_TO_CPU, 2);
 }
 
 /* Sends signo to all below pid that are of its group, or were started since;
@@ -364,6 +424,19 @@ local_watchdog_free(int fd, uint64_t *reserve)
     part = (uint64_t)fs.f_blocks * fs.f_frsize / RESERVE_PART;
     *reserve = part < MAX_RESERVE ? part : MAX_RESERVE;
     return (uint64_t)fs.f_bavail * fs.f_frsize;
+}
+
+uint64_t
+local_watchdog_free_files(int fd, uint64_t *reserve)
+{
+    struct statvfs fs;
+    uint64_t part;
+
+    if (fstatvfs(fd, &fs) != 0 || fs.f_files == 0)
+        return UINT64_MAX;
+    part = (uint64_t)fs.f_files / RESERVE_PART;
+    *reserve = part < MAX_FILES_RESERVE ? part : MAX_FILES_RESERVE;
+    return (uint64_t)fs.f_favail;
 }
 
 /* --- suspending --- */

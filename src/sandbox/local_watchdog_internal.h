@@ -37,6 +37,10 @@ bool local_watchdog_is_running(pid_t pid);
    counts once. */
 uint64_t local_watchdog_memory(pid_t pid);
 
+/* CPU time that a process has used, with all its threads, in ticks of
+   sysconf(_SC_CLK_TCK); 0: it is gone. */
+uint64_t local_watchdog_cpu(pid_t pid);
+
 /* Whether what descends from pid can be seen, kernel with it (if that is above
    1). *is_busy: whether one of their threads is computing. */
 bool local_watchdog_can_suspend(pid_t pid, pid_t kernel, bool *is_busy);
@@ -58,5 +62,9 @@ uint64_t local_watchdog_memory_limit(uint64_t wanted);
 /* Free bytes that an ordinary user has left where fd is; UINT64_MAX when that
    cannot be said. *reserve: what cells must leave free there. */
 uint64_t local_watchdog_free(int fd, uint64_t *reserve);
+
+/* The same for files: how many more can be made. UINT64_MAX also where the file
+   system has no limit of its own on them. */
+uint64_t local_watchdog_free_files(int fd, uint64_t *reserve);
 
 #endif

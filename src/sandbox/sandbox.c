@@ -487,6 +487,7 @@ sandbox_new(struct loop *loop, struct sandbox_backend *backend,
         sb->limits.idle_suspend_ms = SANDBOX_IDLE_SUSPEND_MS;
     backend->on_lost = handle_lost;
     backend->on_lost_ctx = sb;
+    backend->on_runaway = sandbox_idle_suspend;
     return sb;
 }
 

@@ -119,6 +119,20 @@ handle_suspended(void *ctx, enum sandbox_end end, const struct error *err)
     }
 }
 
+void
+sandbox_idle_suspend(void *ctx)
+{
+    struct sandbox *sb = ctx;
+
+    if (sb->state != SANDBOX_IDLE || sb->first != NULL || sb->idle_runs)
+        return;
+    loop_timer_remove(sb->idle_timer);
+    sb->idle_timer = NULL;
+    sb->idle_runs = true;
+    sb->state = SANDBOX_BUSY;
+    sb->backend->ops->suspend(sb->backend, handle_suspended, sb);
+}
+
 static void
 handle_closed(void *ctx, enum sandbox_end end, const struct error *err)
 {

@@ -162,6 +162,9 @@ void sandbox_idle_update(struct sandbox *sb);
 /* Lets everything go on, for the operation that waits. */
 void sandbox_idle_resume(struct sandbox *sb);
 
+/* ctx: a struct sandbox. Suspends it now, if it is idle. */
+void sandbox_idle_suspend(void *ctx);
+
 /* Begins a restart; op, the first of the queue, is told when it is done. */
 void sandbox_restart_begin(struct sandbox *sb, struct sandbox_op *op);
 

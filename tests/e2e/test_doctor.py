@@ -139,7 +139,10 @@ def test_usage():
 
 
 def widest(screen):
-    return max(len(line.rstrip()) for line in screen.all_text().split("\n"))
+    """Up to where the program of the build tree is named: a path may be longer
+    than a line."""
+    text = screen.all_text().split("charts:")[0]
+    return max(len(line.rstrip()) for line in text.split("\n"))
 
 
 @tap.timeout(120)

@@ -12,7 +12,8 @@ as the same user as before (root keeps all its users):
 --mask-proc   a part of /proc is covered, as containers do it
 --hide FILE   /dev/null lies over it
 --over FILE PATH   FILE lies over PATH
---tmpfs       a file system of so many MiB, of the caller's own, lies over it
+--tmpfs       a file system of so many MiB, of the caller's own, lies over it;
+              MIB:FILES: it can have no more than so many files
 --only-root   root and nobody else, as in a container with one user
 --chroot      the same system, entered by chroot through a directory
 """
@@ -137,7 +138,9 @@ def main():
         if os.path.exists(path):
             mount(os.fsencode(source), path, None, MS_BIND)
     for size, path in disks:
-        mount(b"tmpfs", path, b"tmpfs", 0, b"mode=0711,size=%dm" % int(size))
+        size, _, files = size.partition(":")
+        mount(b"tmpfs", path, b"tmpfs", 0, b"mode=0711,size=%dm,nr_inodes=%d"
+              % (int(size), int(files or 0)))
     if "--mask-proc" in flags:
         mount(b"none", "/proc/fs", b"tmpfs", 0)
     if "--no-userns" in flags:

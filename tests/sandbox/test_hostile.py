@@ -214,6 +214,29 @@ def test_hostile_errors():
         check_next(lost=False)
 
 
+@attack(54)
+def test_forged_errors_are_cut():
+    """What is said of an error is passed on and kept: not 5 MiB of it."""
+    cell = run("""
+import json, os, sys
+id = sys.modules["sandpiper_kernel"].S.id
+big = "v" * (3 << 20)
+os.write(4, (json.dumps({"ev": "note", "id": id, "kind": "limit",
+                         "text": "n" * 50000}) + "\\n").encode())
+line = json.dumps({"ev": "done", "id": id, "status": "error", "error": {
+    "name": big, "value": big, "traceback": big, "hint": big}}).encode()
+data = memoryview(line + b"\\n")
+while data:
+    data = data[os.write(4, data):]
+""", timeout=20)
+    assert cell.outcome == "error", cell.outcome
+    for text, most in ((cell.error, 1 << 10), (cell.value, 1 << 15),
+                       (cell.traceback, 1 << 17), (cell.hint, 1 << 15)):
+        assert 0 < len(text) <= most, len(text)
+    assert [len(note["text"]) for note in cell.notes] == [1 << 15], cell.notes
+    check_next(lost=False)
+
+
 @attack(60)
 def test_hostile_display_methods():
     """Only data of known kinds; markup is never taken over."""

@@ -277,6 +277,40 @@ signal.pause()
         wait_until(lambda: len(sb.descendants()) <= 8, 5, "they end")
 
 
+HEADLESS = """
+import _thread, ctypes, os, platform, signal, threading
+libc = ctypes.CDLL(None)
+r, w = os.pipe()
+for i in range(8):
+    if os.fork() == 0:
+        def eat():
+            while open("/proc/self/stat").read().split(")")[1][1] != "Z":
+                os.sched_yield()
+            held = bytearray(300 << 20)
+            for at in range(0, len(held), 4096):
+                held[at] = 1
+            os.write(w, b"x")
+            threading.Event().wait()
+        _thread.start_new_thread(eat, ())
+        # The thread alone ends, as pthread_exit does it.
+        libc.syscall(60 if platform.machine() == "x86_64" else 93, 0)
+os.close(w)
+os.read(r, 1)
+signal.pause()
+"""
+
+
+@attack(41)
+@tap.timeout(60)
+def test_memory_of_processes_without_a_main_thread():
+    """Of such a process /proc says that it has no memory."""
+    with open_session("memory=%d" % (1024 * MIB)) as sb:
+        cell = sb.cell(HEADLESS, timeout_ms=20000)
+        assert cell.outcome == "memory", cell
+        must_work(sb)
+        wait_until(lambda: len(sb.descendants()) <= 8, 5, "they end")
+
+
 CROWD = """
 import os, signal
 mine = 0
@@ -584,8 +618,93 @@ def test_files_of_what_was_left_running():
                    for n in cell.notes), cell
 
 
+RUNS_ON = """
+import os, threading, time
+def fill():
+    for n in range(512):
+        with open("/workspace/f%d" % n, "wb") as f:
+            f.write(b"x" * (4 << 20))
+        time.sleep(0.01)
+threading.Thread(target=fill, daemon=True).start()
+x = 1
+"""
+
+
+@attack(44)
+@tap.timeout(120)
+def test_files_of_a_thread_that_goes_on():
+    """It is the interpreter itself that fills the disk when no cell runs: it is
+    suspended, and the next cell has the variables."""
+    with open_session("workspace=%d" % (128 * MIB)) as sb:
+        cell = sb.cell(RUNS_ON)
+        assert cell.outcome == "ok", cell
+        sb.in_state("suspended", timeout=60)
+        n = len(os.listdir(sb.workspace()))
+        assert n < 512, n
+        cell = sb.cell("print(x)")
+        assert cell.stdout == "1\n" and not cell.lost, cell
+        assert any("suspended until now" in n["text"] for n in cell.notes), cell
+
+
+RESERVED = """
+import ctypes, errno, os
+_libc = ctypes.CDLL(None, use_errno=True)
+fd = os.open("/workspace/big", os.O_RDWR | os.O_CREAT)
+for mode in (0, 1, 0x10):
+    code = _libc.fallocate(fd, mode, ctypes.c_long(0), ctypes.c_long(8 << 30))
+    print("fallocate", mode, code, errno.errorcode.get(ctypes.get_errno()))
+where = (ctypes.c_long * 6)(0, 0, 8 << 30)
+for number in (0x40305828, 0x4030582a, 0x40305839):
+    for high in (0, 1 << 32):
+        code = _libc.ioctl(fd, ctypes.c_ulong(number | high), where)
+        print("ioctl", number, code, errno.errorcode[ctypes.get_errno()])
+print("blocks", os.fstat(fd).st_blocks)
+os.posix_fallocate(fd, 0, 1 << 20)
+print("size", os.fstat(fd).st_size)
+"""
+
+
+@attack(44)
+def test_room_is_not_reserved_at_once():
+    """By one call a file gets any number of GiB, past the limit of its size and
+    before anybody looks."""
+    with open_session("workspace=%d" % (128 * MIB)) as sb:
+        cell = sb.cell(RESERVED)
+        assert cell.outcome == "ok", cell
+        lines = cell.stdout.splitlines()
+        assert [line for line in lines if line.startswith(
+            ("fallocate", "ioctl")) and not line.endswith(
+                ("-1 EOPNOTSUPP", "-1 ENOTSUP", "-1 EPERM"))] == [], cell
+        assert lines[-2:] == ["blocks 0", "size 1048576"], cell
+
+
+REMOVED = """
+
+x = 1
+held = []
+while len(held) < 512:
+    f = open("/workspace/f", "wb")
+    os.unlink("/workspace/f")
+    f.write(b"x" * (4 << 20))
+    f.flush()
+    held.append(f)
+print("never stopped")
+"""
+
+
+@attack(44)
+@tap.timeout(120)
+def test_files_that_have_no_name_any_more():
+    """They take room for as long as they are open."""
+    with open_session("workspace=%d" % (128 * MIB)) as sb:
+        cell = sb.cell("import os" + REMOVED, timeout_ms=60000, timeout=90)
+        assert cell.outcome == "disk_limit" and not cell.lost, cell
+        assert "never stopped" not in cell.stdout, cell
+        assert sb.cell("print(x)").stdout == "1\n"
+
+
 def on_small_disk(mib, code, **more):
-    """Runs a cell with its workspace on a disk of that size."""
+    """Runs a cell with its workspace on a disk of that size, MIB[:FILES]."""
     place = tempfile.mkdtemp(prefix="disk-")
     try:
         with open_session("parent=" + place, prefix=[
@@ -628,6 +747,35 @@ def test_the_disk_keeps_its_reserve():
     assert cell.stdout in ("filled\n", ""), cell
     # The control: what leaves as much is not stopped.
     cell = on_small_disk(400, LEAVE % (30, 1), timeout=90)
+    assert cell.outcome == "ok" and "after" in cell.stdout, cell
+
+
+EMPTY_FILES = """
+import os, time
+def left():
+    return os.statvfs("/workspace").f_favail
+n = 0
+while left() > %d:
+    if n %% 5000 == 0:
+        os.mkdir("/workspace/d%%d" %% n)
+        place = "/workspace/d%%d/" %% n
+    os.close(os.open(place + str(n), os.O_CREAT | os.O_WRONLY))
+    n += 1
+print("filled", flush=True)
+time.sleep(%g)
+print("after")
+"""
+
+
+@attack(44)
+@tap.timeout(180)
+def test_the_disk_keeps_a_reserve_of_files():
+    """Empty files take no room, but no more can be made than a disk has:
+    5 % of 30,000 are 1,500."""
+    cell = on_small_disk("400:30000", EMPTY_FILES % (500, 600), timeout=90)
+    assert cell.outcome == "disk_limit" and not cell.lost, cell
+    assert cell.stdout == "filled\n", cell
+    cell = on_small_disk("400:30000", EMPTY_FILES % (4000, 1), timeout=90)
     assert cell.outcome == "ok" and "after" in cell.stdout, cell
 
 

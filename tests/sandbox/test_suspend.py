@@ -115,6 +115,51 @@ for _ in range(4):
             assert sb.cell("print(2)").stdout == "2\n"
 
 
+ALARMS = """
+import ctypes, fcntl, os, platform, signal, threading
+x86 = platform.machine() == "x86_64"
+libc = ctypes.CDLL(None)
+class Event(ctypes.Structure):
+    _fields_ = [("value", ctypes.c_void_p), ("signo", ctypes.c_int),
+                ("notify", ctypes.c_int), ("rest", ctypes.c_char * 48)]
+signal.signal(signal.SIGCONT, lambda *_: None)
+event = Event(0, signal.SIGCONT, 0)
+made = 0
+for i in range(60):
+    timer = ctypes.c_void_p()
+    made += libc.syscall(222 if x86 else 107, 1, ctypes.byref(event),
+                         ctypes.byref(timer)) == 0
+    when = (ctypes.c_long * 4)(0, 0, 0, 250000000 * (i % 4))
+    when[2] = 1 + i // 4
+    libc.syscall(223 if x86 else 110, timer, 0, when, 0)
+try:
+    fcntl.fcntl(1, 10, signal.SIGCONT)
+    made += 1
+except OSError:
+    pass
+def spin():
+    while True:
+        pass
+threading.Thread(target=spin, daemon=True).start()
+print(made)
+"""
+
+
+@attack(63)
+@tap.timeout(120)
+def test_alarms_do_not_make_it_go_on():
+    """A signal that a timer sends, or a descriptor when it is ready, could be
+    the one by which what is stopped goes on."""
+    with Sandbox("idle_suspend_ms=200") as sb:
+        cell = sb.cell(ALARMS)
+        assert cell.stdout == "0\n", cell
+        suspended(sb)
+        pids = inside(sb)
+        before = ticks(pids)
+        time.sleep(3)
+        assert ticks(pids) == before and all_stopped(sb)
+
+
 @attack(63)
 @tap.timeout(120)
 def test_computing_after_a_forged_end():

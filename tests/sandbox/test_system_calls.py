@@ -508,5 +508,26 @@ report("huge", outcome(lambda: os.memfd_create("x", 4)))
     all_are(found, "ENOSYS")
 
 
+@attack(42)
+def test_attributes_of_files():
+    """In a tmpfs they take memory besides its size: 60,000 bytes for each of
+    as many files as it can have. What copies files goes on without them."""
+    found = inside("""
+import shutil, tempfile
+name = tempfile.mkdtemp() + "/x"
+open(name, "w").close()
+b = name.encode()
+for number in ("setxattr", "lsetxattr"):
+    report(number, call({"setxattr": (188, 5), "lsetxattr": (189, 6)}[number][
+        0 if X86 else 1], b, b"user.x", b"y", 1, 0))
+with open(name) as f:
+    report("fsetxattr", outcome(os.setxattr, f.fileno(), "user.x", b"y"))
+report("copy", outcome(lambda: shutil.copy2(name, name + "2")) ==
+       "ok: %r" % (name + "2"))
+""")
+    assert found.pop("copy"), found
+    all_are(found, "EPERM")
+
+
 if __name__ == "__main__":
     main(globals())

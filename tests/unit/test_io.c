@@ -477,6 +477,28 @@ test_remove_tree_deep(void **state)
 }
 
 static void
+test_remove_tree_within_a_time(void **state)
+{
+    struct error err = {0};
+
+    (void)state;
+    for (int i = 0; i < 300; i++) {
+        char name[32];
+
+        snprintf(name, sizeof(name), "t/%d/d", i);
+        assert_int_equal(io_make_dirs(name, NULL), 0);
+    }
+    /* Over before it begins. */
+    assert_int_equal(io_remove_tree_within("t", -1, &err), -1);
+    assert_int_equal(err.code, ERR_IO);
+    assert_int_equal(err.sys_errno, ETIMEDOUT);
+    assert_true(exists("t/299"));
+    assert_int_equal(io_remove_tree_within("t", 600000, NULL), 0);
+    assert_false(exists("t"));
+    assert_int_equal(io_remove_tree_within("t", 0, NULL), 0);
+}
+
+static void
 test_remove_tree_locked_directories(void **state)
 {
     (void)state;
@@ -652,6 +674,7 @@ main(void)
         TEST(test_remove_tree_takes_all),
         TEST(test_remove_tree_follows_no_link),
         TEST(test_remove_tree_deep),
+        TEST(test_remove_tree_within_a_time),
         TEST(test_remove_tree_locked_directories),
         TEST(test_remove_tree_of_a_file),
         TEST(test_memfd_is_sealed),

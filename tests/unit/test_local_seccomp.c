@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/audit.h>
+#include <linux/fs.h>
 #include <linux/sched.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -106,7 +107,9 @@ test_build_refuses_what_the_policy_names(void **state)
                 "set_mempolicy_home_node move_pages migrate_pages syslog acct "
                 "quotactl quotactl_fd swapon swapoff settimeofday "
                 "clock_settime adjtimex clock_adjtime sethostname "
-                "setdomainname vhangup"},
+                "setdomainname vhangup setxattr lsetxattr fsetxattr "
+                "timer_create"},
+        {EOPNOTSUPP, "fallocate"},
         {ENOSYS, "clone3 open_tree move_mount fsopen fsconfig fsmount fspick "
                  "mount_setattr statmount listmount io_uring_setup "
                  "io_uring_enter io_uring_register io_setup io_submit "
@@ -168,6 +171,10 @@ test_build_looks_at_arguments(void **state)
         {"socket", {AF_NETLINK, SOCK_RAW}, EAFNOSUPPORT},
         {"socket", {40, SOCK_STREAM}, EAFNOSUPPORT},
         {"socket", {AF_INET6 | HIGH}, EAFNOSUPPORT},
+        {"fcntl", {3, F_SETFL, O_ASYNC}, 0},
+        {"fcntl", {3, F_SETLK}, 0},
+        {"fcntl", {3, F_SETSIG, SIGCONT}, EPERM},
+        {"fcntl", {3, F_SETSIG | HIGH, SIGCONT}, EPERM},
         {"socketpair", {AF_UNIX, SOCK_STREAM}, 0},
         {"socketpair", {AF_INET, SOCK_STREAM}, EAFNOSUPPORT},
         {"ioctl", {0, TCGETS}, 0},
@@ -176,6 +183,10 @@ test_build_looks_at_arguments(void **state)
         {"ioctl", {0, TIOCSTI}, EPERM},
         {"ioctl", {0, TIOCSTI | HIGH}, EPERM},
         {"ioctl", {0, TIOCSTI | UINT64_C(0x100000000)}, EPERM},
+        {"ioctl", {3, 0x40305828}, EPERM}, /* FS_IOC_RESVSP */
+        {"ioctl", {3, 0x4030582a | HIGH}, EPERM},
+        {"ioctl", {3, 0x40305839}, EPERM}, /* FS_IOC_ZERO_RANGE */
+        {"ioctl", {3, FICLONE}, 0},
         {"ioctl", {0, TIOCLINUX}, EPERM},
         {"ioctl", {0, TIOCLINUX | HIGH}, EPERM},
         {"ioctl", {0, TIOCSETD}, EPERM},
@@ -249,8 +260,9 @@ static void
 test_shared_refuses_what_the_policy_names(void **state)
 {
     static const char NAMES[] =
-        " connect bind chmod fchmodat fchmodat2 chown lchown fchown fchownat "
-        "utime utimes futimesat setxattr lsetxattr removexattr lremovexattr "
+        " connect bind chmod fchmod fchmodat fchmodat2 chown lchown fchown "
+        "fchownat utime utimes futimesat utimensat "
+        "removexattr lremovexattr fremovexattr "
         "ioprio_set shmctl semctl semop semtimedop msgctl msgsnd msgrcv "
         "mq_unlink ";
     size_t n_rows, n_always = 0, n_blanks = 0;
@@ -304,9 +316,14 @@ test_shared_looks_at_arguments(void **state)
         {"socketpair", 53, 199, {AF_UNIX, 0}, EPERM},
         {"socketpair", 53, 199, {AF_UNIX, 9}, EPERM},
         {"socketpair", 53, 199, {AF_INET, SOCK_STREAM}, EAFNOSUPPORT},
-        {"utimensat", 280, 88, {3, 0, 0}, 0},
-        {"utimensat", 280, 88, {3, 1, 0}, EPERM},
-        {"utimensat", 280, 88, {3, HIGH, 0}, EPERM},
+        {"ioctl", 16, 29, {3, 0x40086602}, EPERM}, /* FS_IOC_SETFLAGS */
+        {"ioctl", 16, 29, {3, 0x40086602 | HIGH}, EPERM},
+        {"ioctl", 16, 29, {3, 0x401c5820}, EPERM}, /* FS_IOC_FSSETXATTR */
+        {"ioctl", 16, 29, {3, 0x40087602}, EPERM}, /* FS_IOC_SETVERSION */
+        {"ioctl", 16, 29, {3, 0x40806685}, EPERM}, /* FS_IOC_ENABLE_VERITY */
+        {"ioctl", 16, 29, {3, 0x80086601}, 0},     /* FS_IOC_GETFLAGS */
+        {"ioctl", 16, 29, {0, TIOCSTI}, EPERM},
+        {"ioctl", 16, 29, {0, FIONREAD}, 0},
         {"prlimit64", 302, 261, {0, RLIMIT_NOFILE, 1}, 0},
         {"prlimit64", 302, 261, {HIGH, RLIMIT_NOFILE, 1}, 0},
         {"prlimit64", 302, 261, {1, RLIMIT_NOFILE}, EPERM},
@@ -323,8 +340,6 @@ test_shared_looks_at_arguments(void **state)
         {"sched_setaffinity", 203, 122, {9}, EPERM},
         {"sched_setattr", 314, 274, {0}, 0},
         {"sched_setattr", 314, 274, {9}, EPERM},
-        {"fchmod", 91, 52, {3, 0600}, 0},
-        {"fchmod", 91, 52, {3, 04600}, EPERM},
         {"unshare", 272, 97, {0}, EPERM},
         {"read", 0, 63, {0}, 0},
     };
@@ -362,6 +377,7 @@ test_shared_table_numbers(void **state)
         CALL(connect),
         CALL(bind),
         CALL(chmod),
+        CALL(fchmod),
         CALL(fchmodat),
         CALL(chown),
         CALL(lchown),
@@ -371,8 +387,8 @@ test_shared_table_numbers(void **state)
         CALL(utimes),
         CALL(futimesat),
         CALL(utimensat),
-        CALL(setxattr),
-        CALL(lsetxattr),
+        CALL(fremovexattr),
+        CALL(ioctl),
         CALL(removexattr),
         CALL(lremovexattr),
         CALL(prlimit64),
@@ -498,6 +514,12 @@ test_table_numbers(void **state)
         CALL(semget),
         CALL(mq_open),
         CALL(memfd_create),
+        CALL(timer_create),
+        CALL(fallocate),
+        CALL(fcntl),
+        CALL(setxattr),
+        CALL(lsetxattr),
+        CALL(fsetxattr),
         CALL(setrlimit),
         CALL(prlimit64),
         CALL(seccomp),
