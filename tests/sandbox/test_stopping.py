@@ -31,8 +31,10 @@ STUBBORN = {
     "sleep": "import time\ntime.sleep(1000)\n",
     "system": "import os\nos.system('sleep 1000')\n",
     "regex": "import re\nre.match('(a+)+$', 'a' * 40 + 'b')\n",
-    "BLAS": "import numpy\na = numpy.ones((700, 700))\nwhile True:\n"
-            "    a = a @ a * 1e-3\n",
+    # Values that stay as they are: very small ones would make a single call
+    # take seconds, and a call is not broken off.
+    "BLAS": "import numpy\na = numpy.full((700, 700), 1 / 700)\nwhile True:\n"
+            "    b = a @ a\n",
     "child that waits": "import subprocess\n"
                         "subprocess.run(['sleep', '1000'])\n",
     "thread": "import threading\nthreading.Event().wait()\n",
