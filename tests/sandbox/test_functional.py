@@ -287,4 +287,6 @@ print(bool(getpass.getuser()), os.path.expanduser("~") != "~",
 
 
 if __name__ == "__main__":
+    if os.environ.get("SANDPIPER_SANITIZERS", "").strip():
+        tap.skip_all("the program has hardly a part in it")
     tap.main(globals())
