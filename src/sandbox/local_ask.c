@@ -30,7 +30,6 @@
 #define MAX_WHY_BYTES 200u
 #define SNAPSHOT_SECONDS 10
 #define SNAPSHOT_BYTES ((uint64_t)1 << 30)
-#define USAGE_ENTRIES 10000u
 #define STATE_TRIES 3
 
 /* In the workspace, and never listed. */
@@ -448,7 +447,8 @@ make_name(struct local_asked *a)
 static int
 find_room(struct local *l, uint64_t *room, struct error *err)
 {
-    uint64_t used = workspace_usage(l->env.workspace_fd, USAGE_ENTRIES, NULL);
+    uint64_t used =
+        workspace_usage(l->env.workspace_fd, LOCAL_USAGE_ENTRIES, NULL);
     uint64_t limit = l->limits.workspace_bytes;
 
     *room = room_at(l->env.workspace_fd);

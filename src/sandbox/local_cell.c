@@ -23,7 +23,6 @@
 #include "sandbox/mime_bundle_internal.h"
 #include "sandbox/workspace_internal.h"
 
-#define WATCH_MS 200
 /* The next SIGINT, each after the one before. */
 #define SECOND_SIGINT_MS 200
 #define THIRD_SIGINT_MS 800
@@ -47,7 +46,6 @@
 #define MAX_VALUE_BYTES 32768u
 #define MAX_TRACE_BYTES 131072u
 #define MAX_ANSWER_BYTES 64u
-#define USAGE_ENTRIES 10000u
 /* A cell that has written less is not why a disk is full. */
 #define DISK_SLACK_BYTES ((uint64_t)64 << 20)
 #define DISK_SLACK_FILES 10000u
@@ -210,14 +208,15 @@ workspace_too_large(const struct local *l, uint64_t free_bytes)
     uint64_t reserve;
     uint64_t left;
     uint64_t taken;
-    uint64_t used = workspace_usage(l->env.workspace_fd, USAGE_ENTRIES, &all);
+    uint64_t used =
+        workspace_usage(l->env.workspace_fd, LOCAL_USAGE_ENTRIES, &all);
     AUTO_CLOSE int tmp = -1;
 
     /* Where temporary files are on the same disk, without a limit. */
     if (l->env.tmp != NULL)
         tmp = open(l->env.tmp, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (tmp >= 0) {
-        used += workspace_usage(tmp, USAGE_ENTRIES, &whole);
+        used += workspace_usage(tmp, LOCAL_USAGE_ENTRIES, &whole);
         all &= whole;
     }
     if (used > l->limits.workspace_bytes)
@@ -575,7 +574,7 @@ handle_watch(void *ctx)
     }
     if (local_cell_disk_is_short(l, &l->cell.room))
         local_cell_stop(l, EVENT_DISK_LIMIT);
-    l->cell.watch = loop_add_timer(l->loop, WATCH_MS, handle_watch, l);
+    l->cell.watch = loop_add_timer(l->loop, LOCAL_WATCH_MS, handle_watch, l);
     local_leave(l);
 }
 
@@ -759,7 +758,7 @@ begin(struct local *l, int64_t timeout_ms)
     local_set_state(l, LOCAL_RUNNING);
     if (c->timeout_ms > 0)
         c->timeout = loop_add_timer(l->loop, c->timeout_ms, handle_timeout, l);
-    c->watch = loop_add_timer(l->loop, WATCH_MS, handle_watch, l);
+    c->watch = loop_add_timer(l->loop, LOCAL_WATCH_MS, handle_watch, l);
 }
 
 void

@@ -44,6 +44,10 @@ enum local_state {
 enum local_purpose { LOCAL_FOR_OPEN, LOCAL_FOR_PUT, LOCAL_FOR_CELL };
 
 #define LOCAL_MAX_DEATHS 3
+/* Memory and disk are looked at that often where something may take them. */
+#define LOCAL_WATCH_MS 200
+/* Entries that a sum of the workspace's sizes looks at. */
+#define LOCAL_USAGE_ENTRIES 10000u
 #define LOCAL_MAX_START_ERRORS 16384u
 #define LOCAL_MAX_LATER_BYTES 4096u
 

@@ -7,7 +7,6 @@
 #include "sandbox/local_internal.h"
 #include "sandbox/local_watchdog_internal.h"
 
-#define WATCH_MS 200
 /* Who leads the sandbox (bubblewrap as its pid 1, or the inner warden), and the
    interpreter. */
 #define OWN_PROCESSES 2u
@@ -51,7 +50,8 @@ static void
 look_again(struct local *l)
 {
     if (l->leftovers.timer == NULL && (interpreter_computes(l) || are_there(l)))
-        l->leftovers.timer = loop_add_timer(l->loop, WATCH_MS, handle_watch, l);
+        l->leftovers.timer =
+            loop_add_timer(l->loop, LOCAL_WATCH_MS, handle_watch, l);
 }
 
 static void

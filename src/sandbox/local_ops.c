@@ -22,7 +22,6 @@
 #define DEFAULT_OUTPUT ((uint64_t)4 << 20)
 #define DEFAULT_WORKSPACE ((uint64_t)5 << 30)
 #define DEFAULT_PROCESSES 128
-#define USAGE_ENTRIES 10000u
 
 void
 local_begin_op(struct local *l, sandbox_done_fn done, void *ctx)
@@ -312,7 +311,7 @@ local_info(struct sandbox_backend *b, struct sandbox_info *info)
     info->output_bytes = l->limits.output_bytes;
     if (l->has_env)
         info->workspace_bytes =
-            workspace_usage(l->env.workspace_fd, USAGE_ENTRIES, NULL);
+            workspace_usage(l->env.workspace_fd, LOCAL_USAGE_ENTRIES, NULL);
     if (l->has_env)
         info->python = about_python(l);
     if (!runs)

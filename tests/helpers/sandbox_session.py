@@ -84,6 +84,31 @@ def attack(*numbers):
     return mark
 
 
+def peak_mib(pid):
+    with open("/proc/%d/status" % pid) as f:
+        for line in f:
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) / 1024
+    raise AssertionError("no VmHWM")
+
+
+# For cells that write events themselves, as the interpreter would.
+FORGE = r"""
+import json, os, sys
+def forge(**event):
+    os.write(4, json.dumps(event).encode() + b"\n")
+def kernel():
+    for frame in list(sys._current_frames().values()):
+        while frame:
+            s = frame.f_globals.get("S")
+            if hasattr(s, "nonce"):
+                return s
+            frame = frame.f_back
+me = kernel().id
+assert me > 0
+"""
+
+
 # Helpers for cells that attack. An attack says what it got: report(name,
 # value) lines are collected by Sandbox.attack().
 PRELUDE = r'''

@@ -14,8 +14,8 @@ sys.path.insert(0, os.path.join(HERE, "..", "helpers"))
 
 import tap  # noqa: E402
 from attack_program import main  # noqa: E402
-from sandbox_session import (attack, level, open_session,  # noqa: E402
-                             wait_until)
+from sandbox_session import (FORGE, attack, level, open_session,  # noqa: E402
+                             peak_mib, wait_until)
 
 _shared = {}
 
@@ -359,23 +359,6 @@ def test_thread_that_reads_the_requests():
 
 # ---- forged events ---------------------------------------------------------
 
-FORGE = r"""
-import json, os, sys
-def forge(**event):
-    os.write(4, json.dumps(event).encode() + b"\n")
-def kernel():
-    for frame in list(sys._current_frames().values()):
-        while frame:
-            s = frame.f_globals.get("S")
-            if hasattr(s, "nonce"):
-                return s
-            frame = frame.f_back
-me = kernel().id
-assert me > 0
-"""
-
-
-
 @attack(54)
 def test_forged_done_of_others():
     cell = run(FORGE + """
@@ -467,14 +450,6 @@ def test_garbage_on_the_event_pipe():
             assert cell.outcome == "died" and cell.lost, (name, cell)
             assert "no event" in cell.reason, (name, cell)
         check_next(lost=cell.end == "restarted")
-
-
-def peak_mib(pid):
-    with open("/proc/%d/status" % pid) as f:
-        for line in f:
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) / 1024
-    raise AssertionError("no VmHWM")
 
 
 # Lines of less than 16 MiB whose trees, or repaired texts, would take many

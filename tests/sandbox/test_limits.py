@@ -15,21 +15,14 @@ sys.path.insert(0, HELPERS)
 
 import tap  # noqa: E402
 from attack_program import main  # noqa: E402
-from sandbox_session import attack, open_session, wait_until  # noqa: E402
+from sandbox_session import (attack, open_session, peak_mib,  # noqa: E402
+                             wait_until)
 
 MIB = 1 << 20
 SANITIZED = bool(os.environ.get("SANDPIPER_SANITIZERS", "").strip())
 
 # Most that the client may ever have in memory, whatever cells print.
 CLIENT_MIB = 32
-
-
-def peak_mib(pid):
-    with open("/proc/%d/status" % pid) as f:
-        for line in f:
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) / 1024
-    raise AssertionError("no VmHWM")
 
 
 def check_client(sb, limit_mib=CLIENT_MIB):

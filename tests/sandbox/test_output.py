@@ -14,7 +14,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "helpers"))
 
 import tap  # noqa: E402
 from attack_program import main  # noqa: E402
-from sandbox_session import attack, open_session  # noqa: E402
+from sandbox_session import FORGE, attack, open_session  # noqa: E402
 
 
 def png(width, height):
@@ -25,22 +25,6 @@ def png(width, height):
     head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(
         b"IDAT", zlib.compress(bytes(100))) + chunk(b"IEND", b"")
-
-
-# Writes events itself, as the interpreter of the cell would.
-FORGE = r"""
-import json, os, sys
-def forge(**event):
-    os.write(4, json.dumps(event).encode() + b"\n")
-def kernel():
-    for frame in list(sys._current_frames().values()):
-        while frame:
-            s = frame.f_globals.get("S")
-            if hasattr(s, "nonce"):
-                return s
-            frame = frame.f_back
-me = kernel().id
-"""
 
 
 def kept(sb):
