@@ -764,10 +764,11 @@ print("after")
 @tap.timeout(180)
 def test_the_disk_keeps_a_reserve_of_files():
     """Empty files take no room, but no more can be made than a disk has:
-    5 % of 30,000 are 1,500."""
+    5 % of 30,000 are 1,500. The cell waits at 500, unless it has been stopped
+    on the way from there."""
     cell = on_small_disk("400:30000", EMPTY_FILES % (500, 600), timeout=90)
     assert cell.outcome == "disk_limit" and not cell.lost, cell
-    assert cell.stdout == "filled\n", cell
+    assert cell.stdout in ("filled\n", ""), cell
     cell = on_small_disk("400:30000", EMPTY_FILES % (4000, 1), timeout=90)
     assert cell.outcome == "ok" and "after" in cell.stdout, cell
 
