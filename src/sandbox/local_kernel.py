@@ -14,7 +14,7 @@ the time to "ready" is what a person waits for. For the same reason there are
 other parts (local_kernel_*.py) that are compiled after "ready"; see part().
 """
 import _ast
-import _queue
+import _signal
 import _thread
 import builtins
 import json
@@ -36,8 +36,6 @@ VERSIONS = [1]
 MIB = 1 << 20
 MAX_PIXELS = 8000000
 MAX_EVENT_BYTES = 30 * MIB
-IDLE_SECONDS = 0.3
-PRELOAD_BYTES = 512 * MIB
 TABLE = "application/x-table.v1+json"
 COROUTINE = 0x80
 COMPILE_FLAGS = getattr(_ast, "PyCF_ALLOW_TOP_LEVEL_AWAIT", 0x2000)
@@ -58,7 +56,8 @@ dumps = json.JSONEncoder(ensure_ascii=True, allow_nan=False,
                          separators=(",", ":")).encode
 loads = json.loads
 modules = sys.modules
-pthread_sigmask = signal.pthread_sigmask
+# The one of the module signal makes an object of each of the 60 signals.
+pthread_sigmask = _signal.pthread_sigmask
 leave = os._exit
 
 
@@ -66,8 +65,7 @@ class State:
     """What the kernel knows; one instance, S."""
 
     def __init__(self):
-        self.requests = _queue.SimpleQueue()
-        self.answers = _queue.SimpleQueue()
+        self.requests = None
         self.lock = _thread.RLock()
         self.main = _thread.get_ident()
         self.child = False
@@ -75,7 +73,8 @@ class State:
         self.armed = self.pending = self.interrupted = False
         self.signal_time = 0.0
         self.in_cell = self.silent = self.mute = False
-        self.wake = self.n_marked = 0
+        self.waking = -1
+        self.n_begun = 0
         self.limits = dict(LIMITS)
         self.figure = {}
         self.nonce = ""
@@ -91,6 +90,7 @@ class State:
         self.drawn = set()
         self.drawn_as_file = set()
         self.spare = {}
+        self.files = {}
         self.streams = {}
         self.fflush = self.loop = None
         self.parts = {}
@@ -346,6 +346,12 @@ def show_figures(with_data=False):
         part("show").show_figures(with_data)
 
 
+def close_figures():
+    """Whether there may have been any."""
+    return "matplotlib.pyplot" in modules \
+        and call_user(lambda: part("show").close_figures())[0] is not False
+
+
 def is_drawing(value):
     return "matplotlib.artist" in modules and part("show").is_drawing(value)
 
@@ -498,12 +504,16 @@ def run_cell(source, filename):
 
 # One request ---------------------------------------------------------------
 
-def same_file(a, b):
+def file_of(fd):
+    """What tells whether a descriptor still is the file that it was."""
     try:
-        a, b = os.fstat(a), os.fstat(b)
+        found = fstat(fd)
     except OSError:
-        return False
-    return (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino)
+        return None
+    return found.st_dev, found.st_ino
+
+
+fstat = os.fstat
 
 
 def restore_process():
@@ -512,7 +522,7 @@ def restore_process():
     if signal.getsignal(signal.SIGINT) is not on_sigint:
         signal.signal(signal.SIGINT, on_sigint)
     for fd, spare in S.spare.items():
-        if not same_file(fd, spare):
+        if file_of(fd) != S.files[fd]:
             os.dup2(spare, fd)
     for fd in (1, 2):
         if S.streams[fd] is None or S.streams[fd].closed:
@@ -562,31 +572,25 @@ def remember_source(linecache, name, source):
     linecache.cache[name] = (len(source), None, source.splitlines(True), name)
 
 
-def may_begin():
-    """Asks the client, who may have given the cell up meanwhile. It answers
-    every cell once, and need not wait for the question."""
-    emit({"ev": "begin", "id": S.id}, mark=False)
-    while True:
-        request_id, go = S.answers.get()
-        if request_id == S.id:
-            return go
-
-
-def mark_signals():
-    """What watch_signals reads from here on is of another cell. A cell may
-    have closed the pipe, and have a file of its own in its place."""
+def forget_signals():
+    """What watch_signals reads from here on is of another cell; in this order,
+    see there. A cell may have closed the pipe, and have a file of its own in
+    its place."""
     try:
-        if os.path.samestat(os.fstat(S.wake), S.wake_stat):
-            os.write(S.wake, b"\0")
-            S.n_marked += 1
+        if file_of(S.waking) == S.files["waking"]:
+            os_read(S.waking, 4096)
     except OSError:
         pass
+    S.n_begun += 1
+
+
+os_read = os.read
 
 
 def begin_request(request):
     """From here on an interrupt counts."""
     S.pending = S.interrupted = False
-    mark_signals()
+    forget_signals()
     S.id = request.get("id")
     S.mute = False
     S.in_cell = True
@@ -617,11 +621,13 @@ def begin_cell(request):
 def op_exec(request):
     start = time.monotonic()
     begin_request(request)
-    if not may_begin():
+    # The client may have given the cell up meanwhile.
+    emit({"ev": "begin", "id": S.id}, mark=False)
+    known = set(modules)
+    if not S.requests.answer(S.id):
         S.in_cell = False
         return
     source, filename = begin_cell(request)
-    known = set(modules)
     _, error = call_user(lambda: run_cell(source, filename))
     if S.child:
         flush_output()
@@ -631,11 +637,10 @@ def op_exec(request):
         forget_half_imports(known)
     restore_process()
     status, described = finish_cell(error)
+    # The first runs code of the cell's (a __str__), the second may.
+    if error is not None or close_figures():
+        restore_process()
     del error
-    if "matplotlib.pyplot" in modules:
-        call_user(lambda: part("show").close_figure("all"))
-    # finish_cell ran code of the cell's (a __str__) as well.
-    restore_process()
     if S.hidden:
         part("show").note_hidden()
     done = {"ev": "done", "id": S.id, "m": 0, "status": status, "n": S.n,
@@ -675,7 +680,8 @@ def op_init(request):
         limit_processes(limits["nproc"])
     if isinstance(request.get("figure"), dict):
         S.figure = request["figure"]
-    plan_preload(request.get("preload") or [], bool(request.get("tty")))
+    part("start").plan_preload(request.get("preload") or [],
+                               bool(request.get("tty")))
 
 
 def limit_processes(n):
@@ -696,36 +702,6 @@ OPS = {"init": op_init, "exec": op_exec, "exit": lambda _request: leave(0),
 
 
 # Preload -------------------------------------------------------------------
-
-def memory_is_short():
-    """Whether there is too little for libraries that may not be needed."""
-    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-    if limit != resource.RLIM_INFINITY and limit < PRELOAD_BYTES:
-        return True
-    try:
-        with open("/proc/meminfo", "rb") as file:
-            found = file.read().partition(b"MemAvailable:")[2].split()
-        return int(found[0]) * 1024 < PRELOAD_BYTES
-    except (OSError, ValueError, IndexError):
-        return False
-
-
-def plan_preload(names, tty):
-    """Steps (function, seconds without a request before it). Importing pyplot
-    is long and cannot be broken off, so it waits for a quiet moment."""
-    if memory_is_short():
-        return
-    steps = []
-    quiet = 0 if tty else IDLE_SECONDS
-    for name in sorted(names, key=lambda n: str(n).startswith("matplotlib")):
-        wait = quiet if str(name).startswith("matplotlib") else 0
-        steps.append((lambda name=name: __import__(name), wait))
-    if "matplotlib.pyplot" in names:
-        steps.append((lambda: part("show").warm_figure(), 0))
-    if "pandas" in names:
-        steps.append((lambda: part("show").warm_frame(), 0))
-    S.steps = S.steps + steps
-
 
 def run_quietly(step):
     """Runs a preload step, unless cells hold all descriptors that there may be;
@@ -749,12 +725,12 @@ def next_request():
     """The next line of the client; preloads while there is none."""
     while S.steps:
         step, wait = S.steps[0]
-        try:
-            return S.requests.get(wait > 0, wait or None)
-        except _queue.Empty:
-            S.steps.pop(0)
-            run_quietly(step)
-    return S.requests.get()
+        line = S.requests.take(wait)
+        if line is not None:
+            return line
+        S.steps.pop(0)
+        run_quietly(step)
+    return S.requests.take()
 
 
 # Main loop -----------------------------------------------------------------

@@ -487,6 +487,14 @@ def close_figure(fig):
         plt.close(fig)
 
 
+def close_figures():
+    """Whether there were any."""
+    numbers = modules["matplotlib.pyplot"].get_fignums()
+    if numbers:
+        close_figure("all")
+    return bool(numbers)
+
+
 def show_figure(fig, name="display"):
     try:
         state = state_of(fig)

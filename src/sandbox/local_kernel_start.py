@@ -1,49 +1,88 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The part of the kernel that runs once, before "ready": the threads that
-read requests and watch signals, the descriptors, and the names that cells
-find. No triple single quotes in this file; see part() in local_kernel.py.
+"""The part of the kernel that runs once, before "ready": how requests are
+read, the threads that watch for the end of the client and for signals, the
+descriptors, and the names that cells find; then what is imported ahead. No
+triple single quotes in this file; see part() in local_kernel.py.
 """
 import _thread
 import builtins
 import os
 import re
 import resource
+import select
 import signal
 import sys
 import time
 
 import sandpiper_kernel as kernel
 from sandpiper_kernel import (
-    HELD, LIBRARIES, S, leave, modules, on_sigint, pthread_sigmask, refuse)
+    HELD, LIBRARIES, MIB, S, leave, modules, on_sigint, pthread_sigmask, refuse)
 
+IDLE_SECONDS = 0.3
+PRELOAD_BYTES = 512 * MIB
 ANSWER = re.compile(
     rb'\{"op": ?"(go|drop)", ?"id": ?([0-9]{1,18})\}').fullmatch
 
 
-def read_requests(read=os.read, put=S.requests.put, end=leave,
-                  put_answer=S.answers.put, answer=ANSWER, number=int):
-    """The only reader of descriptor 3, in a thread of its own: when the
-    client is gone the process ends at once, also while a cell runs. Names
-    are bound early, out of the reach of cells."""
-    rest = b""
-    while True:
+class Requests:
+    """The lines that come in on descriptor 3, read by the main thread when it
+    has nothing else to do. Names are bound early, out of the reach of cells."""
+
+    def __init__(self):
+        self.lines = []
+        self.answers = []
+        self.rest = []
+        self.poll = select.poll()
+        self.poll.register(3, select.POLLIN)
+
+    def read(self, read=os.read, end=leave, answer=ANSWER, number=int):
+        """Waits for bytes. Their end is the end of the process."""
         try:
             data = read(3, 1 << 16)
         except OSError:
             data = b""
         if not data:
             end(0)
-        parts = (rest + data).split(b"\n") if b"\n" in data else None
-        if parts is None:
-            rest += data
-            continue
-        rest = parts.pop()
-        for line in parts:
+        first, *more = data.split(b"\n")
+        self.rest.append(first)
+        if not more:
+            return
+        more.insert(0, b"".join(self.rest))
+        self.rest = [more.pop()]
+        for line in more:
             found = answer(line)
             if found is None:
-                put(line)
+                self.lines.append(line)
             else:
-                put_answer((number(found[2]), found[1] == b"go"))
+                self.answers.append((number(found[2]), found[1] == b"go"))
+
+    def take(self, wait=None):
+        """The next line that is no answer; None if none comes for so many
+        seconds."""
+        while not self.lines:
+            if wait is not None and not self.poll.poll(wait * 1000):
+                return None
+            self.read()
+        return self.lines.pop(0)
+
+    def answer(self, request_id):
+        """Whether a cell may run: the client answers every one once, and need
+        not wait for the question."""
+        while True:
+            while self.answers:
+                answered_id, go = self.answers.pop(0)
+                if answered_id == request_id:
+                    return go
+            self.read()
+
+
+def watch_client(end=leave):
+    """Ends the process as soon as the client is gone, also while a cell runs.
+    Bytes that come in do not wake it."""
+    poll = select.poll()
+    poll.register(3, 0)
+    poll.poll()
+    end(0)
 
 
 def watch_signals(fd, read=os.read, sleep=time.sleep, now=time.monotonic,
@@ -51,21 +90,27 @@ def watch_signals(fd, read=os.read, sleep=time.sleep, now=time.monotonic,
     """Python runs a handler between two instructions. When SIGINT comes after
     the last look and just before a call that waits, as time.sleep does, it is
     noticed only when the call returns; a second one breaks it off. That must
-    not reach the cell behind the one that was meant."""
-    n_marks = 0
+    not reach the cell behind the one that was meant: each takes out of the pipe
+    what was of the one before and counts then, and here the count is looked at
+    before the pipe is read."""
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
     while True:
+        poll.poll()
+        n_begun = S.n_begun
         try:
             data = read(fd, 64)
+        except BlockingIOError:
+            continue
         except OSError:
             data = b""
         # A cell has closed one end of the pipe.
         if not data:
             return
-        n_marks += data.count(0)
-        if signal.SIGINT in data.rpartition(b"\0")[2]:
+        if signal.SIGINT in data:
             came = now() - 0.005
             sleep(0.05)
-            if S.in_cell and S.n_marked == n_marks and S.signal_time < came \
+            if S.in_cell and S.n_begun == n_begun and S.signal_time < came \
                     and getsignal(signal.SIGINT) is on_sigint:
                 again(S.main, signal.SIGINT)
 
@@ -183,6 +228,7 @@ def prepare_descriptors():
     # Spares: a cell may close 0 to 2, or let them point elsewhere.
     for fd in (0, 1, 2):
         S.spare[fd] = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 10)
+        S.files[fd] = kernel.file_of(fd)
     for fd, stream in ((1, sys.stdout), (2, sys.stderr)):
         S.streams[fd] = stream
         if stream is not None:
@@ -198,15 +244,47 @@ def start_threads():
     """With all signals blocked there, they reach the main thread, whose
     waiting they must break off."""
     waking, wake = os.pipe()
-    os.set_blocking(wake, False)
-    S.wake, S.wake_stat = wake, os.fstat(wake)
+    for fd in (waking, wake):
+        os.set_blocking(fd, False)
+    S.waking, S.files["waking"] = waking, kernel.file_of(waking)
+    S.requests = Requests()
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     S.base_mask = pthread_sigmask(signal.SIG_BLOCK, HELD)
     _thread.stack_size(1 << 18)
-    _thread.start_new_thread(read_requests, ())
+    _thread.start_new_thread(watch_client, ())
     _thread.start_new_thread(watch_signals, (waking,))
     _thread.stack_size(0)
     pthread_sigmask(signal.SIG_SETMASK, S.base_mask)
+
+
+def memory_is_short():
+    """Whether there is too little for libraries that may not be needed."""
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit != resource.RLIM_INFINITY and limit < PRELOAD_BYTES:
+        return True
+    try:
+        with open("/proc/meminfo", "rb") as file:
+            found = file.read().partition(b"MemAvailable:")[2].split()
+        return int(found[0]) * 1024 < PRELOAD_BYTES
+    except (OSError, ValueError, IndexError):
+        return False
+
+
+def plan_preload(names, tty):
+    """Steps (function, seconds without a request before it). Importing pyplot
+    is long and cannot be broken off, so it waits for a quiet moment."""
+    if memory_is_short():
+        return
+    steps = []
+    quiet = 0 if tty else IDLE_SECONDS
+    for name in sorted(names, key=lambda n: str(n).startswith("matplotlib")):
+        wait = quiet if str(name).startswith("matplotlib") else 0
+        steps.append((lambda name=name: __import__(name), wait))
+    if "matplotlib.pyplot" in names:
+        steps.append((lambda: kernel.part("show").warm_figure(), 0))
+    if "pandas" in names:
+        steps.append((lambda: kernel.part("show").warm_frame(), 0))
+    S.steps = S.steps + steps
 
 
 def run():

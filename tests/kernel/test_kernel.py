@@ -3,8 +3,11 @@
 """The kernel: requests and events, its start and end, interrupts. Prints TAP."""
 import ast
 import glob
+import json
 import os
+import re
 import resource
+import select
 import signal
 import subprocess
 import sys
@@ -91,6 +94,41 @@ class Protocol(Shared):
                  b"\"id\":1}\n{\"op\":[]}\n{\"op\":\"exec\",\"op\":1}\n")
         self.assertEqual(self.plain("1"), "1")
 
+    def test_requests_in_pieces(self):
+        """However they lie in the pipe: several at once, one in many parts."""
+        cells = ["len('%s')" % ("x" * n) for n in (1, 70000, 200000)]
+        self.k.start("0")
+        data = b"".join(json.dumps({
+            "op": "exec", "id": self.k.id + 1 + i, "code": code}).encode() +
+            b"\n" for i, code in enumerate(cells))
+        for at in range(0, len(data), 9973):
+            os.write(self.k.requests, data[at:at + 9973])
+        self.k.id += len(cells)
+        self.k.finish()
+        self.assertEqual([e["data"]["text/plain"] for e in
+                          self.k.of("result")], ["0", "1", "70000", "200000"])
+
+    def test_a_cell_wakes_the_main_thread_only(self):
+        """Each thread more would double the time of a short cell."""
+        def woken():
+            found = {}
+            for task in os.listdir("/proc/%d/task" % pid):
+                with open("/proc/%d/task/%s/status" % (pid, task)) as file:
+                    found[int(task)] = sum(int(n) for n in re.findall(
+                        r"(?m)^(?:non)?voluntary_ctxt_switches:\s+(\d+)",
+                        file.read()))
+            return found
+        pid = self.k.process.pid
+        self.k.run("1")
+        before = woken()
+        self.assertGreater(len(before), 1)
+        for _ in range(20):
+            self.k.run("1")
+        after = woken()
+        self.assertGreater(after.pop(pid), before[pid])
+        for task, n in after.items():
+            self.assertLess(n - before[task], 20)
+
     def test_lines_are_ascii_and_text_is_last(self):
         event = self.k.result("'\\u00e9\\U0001f600\\ud800\\0'")
         self.assertTrue(event["line"].isascii())
@@ -135,6 +173,13 @@ class Alone(unittest.TestCase):
             while True:
                 kernel.pump(time.monotonic() + PATIENCE)
         return kernel.process.wait(10)
+
+    def wait_for_steps(self, kernel):
+        """Until it has nothing more to do by itself."""
+        deadline = time.monotonic() + PATIENCE
+        while kernel.result("import sandpiper_kernel as s\nlen(s.S.steps)")[
+                "data"]["text/plain"] != "0":
+            self.assertLess(time.monotonic(), deadline)
 
     def test_exit_request(self):
         k = self.kernel()
@@ -314,9 +359,7 @@ class Alone(unittest.TestCase):
               "        held.append(os.open('/dev/null', os.O_RDONLY))\n"
               "except OSError:\n    pass")
         k.send(op="init", v=1, nonce=NONCE, preload=["no_such_module"])
-        deadline = time.monotonic() + PATIENCE
-        while k.result("len(s.S.steps)")["data"]["text/plain"] != "0":
-            self.assertLess(time.monotonic(), deadline)
+        self.wait_for_steps(k)
 
     @needs("pandas")
     def test_no_preload_where_memory_is_short(self):
@@ -324,10 +367,7 @@ class Alone(unittest.TestCase):
             resource.setrlimit(resource.RLIMIT_AS, (400 << 20, 400 << 20))
         k = self.kernel(preload=["decimal", "pandas"], tty=True,
                         preexec=little)
-        deadline = time.monotonic() + PATIENCE
-        while k.result("import sandpiper_kernel as s\nlen(s.S.steps)")[
-                "data"]["text/plain"] != "0":
-            self.assertLess(time.monotonic(), deadline)
+        self.wait_for_steps(k)
         self.assertEqual(k.result("import sys\n'pandas' in sys.modules")
                          ["data"]["text/plain"], "False")
 
