@@ -768,7 +768,11 @@ def main():
           "modules": S.libraries,
           "ms": round((time.monotonic() - STARTED) * 1000, 1)}, mark=False)
     while True:
-        handle(next_request())
+        try:
+            handle(next_request())
+        except BaseException:
+            # A cell's own handler of a signal; there is nobody to tell.
+            pass
 
 
 if __name__ == "__main__":

@@ -229,6 +229,21 @@ class Alone(unittest.TestCase):
               "print(repr(sys.stdin.read()) if 'sys' in globals() else '')")
         self.assertIn("back\nchild\n", k.text())
 
+    def test_handler_of_a_cell_that_raises_between_cells(self):
+        k = self.kernel()
+        k.run("import signal\ndef handle(*_):\n"
+              "    open('called', 'w').close()\n    1/0\n"
+              "signal.signal(signal.SIGUSR1, handle)\nx = 5")
+        self.wait_for_steps(k)
+        os.kill(k.process.pid, signal.SIGUSR1)
+        called = os.path.join(k.home.name, "called")
+        deadline = time.monotonic() + PATIENCE
+        while not os.path.exists(called):
+            self.assertLess(time.monotonic(), deadline)
+            self.assertIsNone(k.process.poll())
+            select.select([], [], [], 0.01)
+        self.assertEqual(k.result("x")["data"]["text/plain"], "5")
+
     def test_replaced_streams(self):
         k = self.kernel()
         k.run("import sys, io\nsys.stdout = io.StringIO()\nprint('no')")
