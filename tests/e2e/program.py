@@ -29,6 +29,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "helpers"))
 sys.path.insert(0, os.path.join(HERE, "..", "fakes"))
 
 import tap  # noqa: E402
+from claude_server import tool_use  # noqa: E402
 from pty_session import (PtySession, build_env, escaped,  # noqa: E402
                          make_home, run_piped)
 
@@ -57,6 +58,12 @@ DEAF = ("import signal\nx = 41\n"
         "    try:\n"
         "        while True: pass\n"
         "    except BaseException: pass\n")
+
+
+def run(code, **options):
+    """A call for a reply: one cell."""
+    return tool_use("run_python", {"code": code}, **options)
+
 
 REPORT = re.compile(rb"(Address|Leak|UndefinedBehavior)Sanitizer|"
                     rb"runtime error: |Assertion .* failed")

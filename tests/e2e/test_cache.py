@@ -8,16 +8,11 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
-from program import Place  # noqa: E402
+from program import Place, run  # noqa: E402
 
 import tap  # noqa: E402
 from claude_cache import Cache  # noqa: E402
-from claude_server import (ClaudeServer, error, reply,  # noqa: E402
-                           thinking, tool_use)
-
-
-def run(code):
-    return tool_use("run_python", {"code": code})
+from claude_server import ClaudeServer, error, reply, thinking  # noqa: E402
 
 
 def converse(script, n_questions, **options):

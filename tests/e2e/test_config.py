@@ -9,15 +9,11 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
-from program import (KEY, SANDPIPER, Place, messages,  # noqa: E402
-                     question, results)
+from program import (KEY, SANDPIPER, Place, messages, question,  # noqa: E402
+                     results, run)
 
 import tap  # noqa: E402
-from claude_server import ClaudeServer, error, reply, tool_use  # noqa: E402
-
-
-def run(code):
-    return tool_use("run_python", {"code": code})
+from claude_server import ClaudeServer, error, reply  # noqa: E402
 
 
 def ask(config, script=None, *args, key=KEY, env=None, mode=0o600,

@@ -14,21 +14,16 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
-from program import STEP_S, Place  # noqa: E402
+from program import STEP_S, Place, run  # noqa: E402
 
 import tap  # noqa: E402
 from certs import make_certs  # noqa: E402
-from claude_server import (ClaudeServer, cut, error,  # noqa: E402
-                           error_event, gate, hang, mark, reply, text,
-                           thinking, tool_use)
+from claude_server import (ClaudeServer, cut, error, error_event,  # noqa: E402
+                           gate, hang, mark, reply, text, thinking)
 
 TOP = os.path.join(HERE, "..", "..")
 FEW = "model:\n  max_attempts: 2\n"
 SPENT = {"error_code": "enforced_spend_limit_reached"}
-
-
-def run(code):
-    return tool_use("run_python", {"code": code})
 
 
 def read(*names):

@@ -11,8 +11,8 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
-from program import (FACTOR, KEY, STEP_S, Place, messages,  # noqa: E402
-                     news, question, results)
+from program import (FACTOR, KEY, STEP_S, Place, messages, news,  # noqa: E402
+                     question, results, run)
 
 import tap  # noqa: E402
 from claude_server import (ClaudeServer, cut, error,  # noqa: E402
@@ -20,10 +20,6 @@ from claude_server import (ClaudeServer, cut, error,  # noqa: E402
                            text, thinking, tool_use)
 
 ANSWER = "All is well."
-
-
-def run(code):
-    return tool_use("run_python", {"code": code})
 
 
 def ask(script, *more, config=None, **options):

@@ -15,6 +15,7 @@ sys.path.insert(0, HERE)
 sys.path.insert(0, os.path.join(HERE, "..", "helpers"))
 
 import tap  # noqa: E402
+from png_chunks import CELL  # noqa: E402
 from program import Place, results  # noqa: E402
 from claude_server import ClaudeServer, reply, tool_use  # noqa: E402
 from pty_session import PtySession, run_piped  # noqa: E402
@@ -388,18 +389,13 @@ def test_a_loaded_file_is_not_copied():
 
 # Pictures ----------------------------------------------------------------
 
-PNG = ("import struct, zlib\n"
-       "def chunk(kind, data):\n"
-       "    return (struct.pack('>I', len(data)) + kind + data +\n"
-       "            struct.pack('>I', zlib.crc32(kind + data)))\n"
-       "def png(w, h, ballast=0):\n"
-       "    rows = zlib.compress(b''.join(b'\\0' + b'\\xff\\0\\0' * w\n"
-       "                                  for _ in range(h)))\n"
-       "    return (b'\\x89PNG\\r\\n\\x1a\\n' +\n"
-       "            chunk(b'IHDR', struct.pack('>IIBBBBB', w, h, 8, 2,\n"
-       "                                       0, 0, 0)) +\n"
-       "            (chunk(b'teSt', bytes(ballast)) if ballast else b'') +\n"
-       "            chunk(b'IDAT', rows) + chunk(b'IEND', b''))\n")
+PNG = CELL + r"""
+def png(w, h, ballast=0):
+    rows = zlib.compress(b"".join(b"\0" + b"\xff\0\0" * w for _ in range(h)))
+    return (SIGNATURE + ihdr(w, h) +
+            (chunk(b"teSt", bytes(ballast)) if ballast else b"") +
+            chunk(b"IDAT", rows) + chunk(b"IEND", b""))
+"""
 
 FIGURE = ("import matplotlib.pyplot as plt\n"
           "plt.plot([1, 2, 4]); plt.title('Growth')\n"

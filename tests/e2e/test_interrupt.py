@@ -18,9 +18,8 @@ import threading
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
-from program import (DEAF, PROMPT_S, SANITIZED, STEP_S,  # noqa: E402
-                     Place, messages, news, question, results,
-                     wait_until)
+from program import (DEAF, PROMPT_S, SANITIZED, STEP_S, Place,  # noqa: E402
+                     messages, news, question, results, run, wait_until)
 
 import certs  # noqa: E402
 import tap  # noqa: E402
@@ -29,10 +28,6 @@ from claude_server import (ClaudeServer, error, hang, mark,  # noqa: E402
 
 
 CUT_OFF = "[The previous reply was interrupted by the user.]"
-
-
-def run(code):
-    return tool_use("run_python", {"code": code})
 
 
 def stop(s):

@@ -12,16 +12,11 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
 from program import (STEP_S, Place, check_clean, messages,  # noqa: E402
-                     results)
+                     results, run)
 
 import tap  # noqa: E402
-from claude_server import (ClaudeServer, error, gate, reply,  # noqa: E402
-                           tool_use)
+from claude_server import ClaudeServer, error, gate, reply  # noqa: E402
 from claude_server import text as words  # noqa: E402
-
-
-def run(code):
-    return tool_use("run_python", {"code": code})
 
 
 OVERLOADED = error(400, "invalid_request_error", "no")

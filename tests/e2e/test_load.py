@@ -12,14 +12,10 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
 from program import (SALES, STEP_S, Place, check_clean, question,  # noqa: E402
-                     results)
+                     results, run)
 
 import tap  # noqa: E402
-from claude_server import ClaudeServer, reply, tool_use  # noqa: E402
-
-
-def run(code):
-    return tool_use("run_python", {"code": code})
+from claude_server import ClaudeServer, reply  # noqa: E402
 
 
 def load(*names, code=None, make=None, data=SALES, config=None):

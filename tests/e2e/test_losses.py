@@ -9,19 +9,14 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
-from program import (DEAF, Place, messages, question,  # noqa: E402
-                     results)
+from program import DEAF, Place, messages, question, results, run  # noqa: E402
 
 import tap  # noqa: E402
-from claude_server import ClaudeServer, reply, tool_use  # noqa: E402
+from claude_server import ClaudeServer, reply  # noqa: E402
 
 GONE = "ariables and imports"
 LOOK = "print('x' in globals())"
 STOPPING = "not ended yet"
-
-
-def run(code):
-    return tool_use("run_python", {"code": code})
 
 
 def set_up(*codes):

@@ -10,7 +10,7 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
-from program import Place, messages  # noqa: E402
+from program import Place, messages, run  # noqa: E402
 
 import tap  # noqa: E402
 from claude_server import (ClaudeServer, error, reply, text,  # noqa: E402
@@ -28,10 +28,6 @@ def cut_call(*before, usage=None):
 def cut_thinking():
     return reply([thinking("I could think for ever.")],
                  stop_reason="max_tokens")
-
-
-def run(code):
-    return tool_use("run_python", {"code": code})
 
 
 def ask(script, config=None):

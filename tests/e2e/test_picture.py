@@ -20,6 +20,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "helpers"))
 
 import tap  # noqa: E402
+from png_chunks import SIGNATURE, chunk, ihdr  # noqa: E402
 
 PROGRAM = os.environ.get("SANDPIPER_PICTURE", "./sandpiper-picture")
 STEP_SECONDS = 60
@@ -40,20 +41,9 @@ ADAM7 = (
     (0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4),
     (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2),
 )
-SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 
 # ---- making PNG ------------------------------------------------------------
-
-def chunk(kind, data):
-    crc = zlib.crc32(kind + data)
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", crc)
-
-
-def ihdr(width, height, depth, colour, interlace=0):
-    return chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, colour,
-                                      0, 0, interlace))
-
 
 def pack_row(samples, depth):
     if depth == 16:

@@ -15,10 +15,11 @@ sys.path.insert(0, HERE)
 sys.path.insert(0, os.path.join(HERE, "..", "helpers"))
 
 from test_picture import (FORM, GREY, PALETTE, PROGRAM, RGB,  # noqa: E402
-                          RGBA, SIGNATURE, WHITE, chunk, expect_pixels, flat,
-                          ihdr, make_png, rgb_png, run_args, sample_pixels)
+                          RGBA, WHITE, expect_pixels, flat, make_png,
+                          rgb_png, run_args, sample_pixels)
 
 import tap  # noqa: E402
+from png_chunks import SIGNATURE, chunk, ihdr  # noqa: E402
 
 
 def ask(png, side, *options, chunks=None):

@@ -16,16 +16,12 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
 from program import (FACTOR, SALES, SANDPIPER, STEP_S, Place,  # noqa: E402
-                     check_clean, check_no_escape, question, wait_until)
+                     check_clean, check_no_escape, question, run, wait_until)
 
 import tap  # noqa: E402
-from claude_server import (ClaudeServer, error, gate, hang,  # noqa: E402
-                           mark, reply, text, thinking, tool_use)
+from claude_server import (ClaudeServer, error, gate, hang, mark,  # noqa: E402
+                           reply, text, thinking)
 from pty_session import build_env  # noqa: E402
-
-
-def run(code):
-    return tool_use("run_python", {"code": code})
 
 
 def after_cells(*codes):

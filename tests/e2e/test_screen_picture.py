@@ -15,6 +15,7 @@ HELPERS = os.path.join(HERE, "..", "helpers")
 sys.path.insert(0, HELPERS)
 
 import tap  # noqa: E402
+from png_chunks import CELL  # noqa: E402
 from pty_session import PtySession, build_env, make_home  # noqa: E402
 from replay import program, write_replay  # noqa: E402
 
@@ -203,15 +204,10 @@ def run_on_pty(cell, after="print('still', 'alive')"):
         shutil.rmtree(top, ignore_errors=True)
 
 
-MAKE = r"""
-import struct, zlib
-def chunk(kind, data):
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(
-        ">I", zlib.crc32(kind + data))
+MAKE = CELL + r"""
 def png(width, height, data, end=True):
-    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(
-        ">IIBBBBB", width, height, 8, 2, 0, 0, 0)) + chunk(b"IDAT", data) +
-        (chunk(b"IEND", b"") if end else b""))
+    return SIGNATURE + ihdr(width, height) + chunk(b"IDAT", data) + (
+        chunk(b"IEND", b"") if end else b"")
 class P:
     def __init__(self, data):
         self.data = data

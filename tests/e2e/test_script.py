@@ -11,20 +11,16 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
 from program import (SANDPIPER, STEP_S, Place, check_no_escape,  # noqa: E402
-                     question, results, wait_until)
+                     question, results, run, wait_until)
 
 import tap  # noqa: E402
-from claude_server import (ClaudeServer, error, gate,  # noqa: E402
-                           hang, mark, reply, text, thinking, tool_use)
+from claude_server import (ClaudeServer, error, gate, hang, mark,  # noqa: E402
+                           reply, text, thinking)
 from processes import process_table  # noqa: E402
 from pty_session import build_env  # noqa: E402
 
 TABLE = ("import pandas as pd\nprint('from the cell')\n"
          "pd.DataFrame({'region': ['South', 'East'], 'units': [10, 1234]})\n")
-
-
-def run(code):
-    return tool_use("run_python", {"code": code})
 
 
 # ---- the streams ------------------------------------------------------------

@@ -10,7 +10,8 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
-from program import PROMPT_S, STEP_S, Place, messages, question  # noqa: E402
+from program import (PROMPT_S, STEP_S, Place, messages, question,  # noqa: E402
+                     run)
 
 import tap  # noqa: E402
 from claude_server import (ClaudeServer, cut, error_event,  # noqa: E402
@@ -25,10 +26,6 @@ MANY = 60000
 
 def single(items, **options):
     return reply(items, chunk=1, **options)
-
-
-def run(code, **options):
-    return tool_use("run_python", {"code": code}, **options)
 
 
 def stop_while_it_flows(first, shown, rest=()):

@@ -13,12 +13,11 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
-from program import (DEAF, FACTOR, STEP_S, Place,  # noqa: E402
-                     messages, question, results, wait_until)
+from program import (DEAF, FACTOR, STEP_S, Place, messages,  # noqa: E402
+                     question, results, run, wait_until)
 
 import tap  # noqa: E402
-from claude_server import ClaudeServer, hang, mark, reply  # noqa: E402
-from claude_server import text, tool_use  # noqa: E402
+from claude_server import ClaudeServer, hang, mark, reply, text  # noqa: E402
 from processes import descendants_of, process_table  # noqa: E402
 
 # It says so where the cell ends for the person, ...
@@ -40,10 +39,6 @@ SLOW = ("import signal\nx = 41\nn = 0\n"
         "print('late words')\n"
         "out.write('1\\n' * 1000)\n"
         "out.close()\n")
-
-
-def run(code):
-    return tool_use("run_python", {"code": code})
 
 
 def stop(s):

@@ -10,16 +10,12 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
 from program import (SALES, STEP_S, Place, messages, question,  # noqa: E402
-                     results)
+                     results, run)
 
 import tap  # noqa: E402
 from claude_server import (ClaudeServer, gate, ping,  # noqa: E402
                            redacted_thinking, reply, text, thinking,
                            tool_results, tool_use)
-
-
-def run(code):
-    return tool_use("run_python", {"code": code})
 
 
 @tap.timeout(60)

@@ -11,7 +11,7 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
-from program import SANDPIPER, STEP_S, Place, results  # noqa: E402
+from program import SANDPIPER, STEP_S, Place, results, run  # noqa: E402
 
 import tap  # noqa: E402
 from claude_server import (ClaudeServer, cut, error_event,  # noqa: E402
@@ -21,10 +21,6 @@ from pty_session import build_env  # noqa: E402
 
 ANSWER = "All is well."
 ONE_TRY = "model:\n  max_attempts: 1\n"
-
-
-def run(code):
-    return tool_use("run_python", {"code": code})
 
 
 def ask(script, config=None, stdin=None):

@@ -3,8 +3,12 @@
 
 import base64
 import json
-import struct
-import zlib
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                                "..", "helpers"))
+from png_chunks import SIGNATURE, ihdr  # noqa: E402
 
 TOOL = {"name": "run_python", "description": "Runs Python.",
         "input_schema": {"type": "object", "properties": {
@@ -40,11 +44,7 @@ def call(tool_id="toolu_x", code="1"):
 
 
 def png(width, height):
-    def chunk(kind, body):
-        return struct.pack(">I", len(body)) + kind + body + struct.pack(
-            ">I", zlib.crc32(kind + body))
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(
-        ">IIBBBBB", width, height, 1, 0, 0, 0, 0))
+    return SIGNATURE + ihdr(width, height, depth=1, colour=0)
 
 
 def image(width, height, **source):

@@ -16,15 +16,12 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "base/array.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/io.h"
-#include "base/json.h"
 #include "base/loop.h"
 #include "base/sbuf.h"
 #include "base/str.h"
-#include "base/utf8.h"
 #include "claude/claude.h"
 #include "claude/transport.h"
 #include "helpers/fake_sandbox.h"
@@ -48,17 +45,12 @@ struct transport_call {
 };
 
 struct box {
-    struct sandbox_backend base;
+    struct fake_sandbox fake; /* first */
     struct fixture *f;
-    struct loop_task *task;
     char *code; /* owned; of the running cell */
     int number;
     int step;
     bool interrupted;
-    struct sandbox_cell_handlers on;
-    sandbox_done_fn done;
-    sandbox_list_fn list_done;
-    void *ctx;
 };
 
 /* ---- the transport --------------------------------------------------------
@@ -195,27 +187,19 @@ static const struct transport_ops transport_ops = {
  */
 
 static void
-box_defer(struct box *b, loop_fn fn)
+box_opened(void *fake)
 {
-    assert_null(b->task);
-    b->task = loop_defer(b->f->loop, fn, b);
-}
-
-static void
-box_opened(void *ctx)
-{
-    struct box *b = ctx;
+    struct box *b = fake;
     struct error err = {0};
 
-    b->task = NULL;
     if (b->f->cancel_in_open)
         agent_cancel(b->f->agent);
     if (b->f->open_fails) {
         error_fill(&err, ERR_SANDBOX, "no bwrap here");
-        b->done(b->ctx, SANDBOX_ERROR, &err);
+        b->fake.done(b->fake.ctx, SANDBOX_ERROR, &err);
         return;
     }
-    b->done(b->ctx, SANDBOX_DONE, NULL);
+    b->fake.done(b->fake.ctx, SANDBOX_DONE, NULL);
 }
 
 static void
@@ -226,31 +210,9 @@ box_open(struct sandbox_backend *base,
     struct box *b = (struct box *)base;
 
     (void)progress;
-    b->done = done;
-    b->ctx = ctx;
-    box_defer(b, box_opened);
-}
-
-static void
-box_put_done(void *ctx)
-{
-    struct box *b = ctx;
-
-    b->task = NULL;
-    b->done(b->ctx, SANDBOX_DONE, NULL);
-}
-
-static void
-box_put(struct sandbox_backend *base, const struct sandbox_put *put,
-        sandbox_progress_fn progress, sandbox_done_fn done, void *ctx)
-{
-    struct box *b = (struct box *)base;
-
-    (void)put;
-    (void)progress;
-    b->done = done;
-    b->ctx = ctx;
-    box_defer(b, box_put_done);
+    b->fake.done = done;
+    b->fake.ctx = ctx;
+    fake_sandbox_defer(&b->fake, box_opened);
 }
 
 /* What a cell of this code prints and shows. */
@@ -261,16 +223,16 @@ box_print(struct box *b)
         for (int i = 0; i < 20000; i++) {
             AUTO_FREE char *line = xasprintf("line %05d\n", i);
 
-            b->on.on_bytes(b->ctx, EVENT_STDOUT, line, strlen(line));
+            b->fake.on.on_bytes(b->fake.ctx, EVENT_STDOUT, line, strlen(line));
         }
     } else if (str_starts(b->code, "bytes")) {
-        b->on.on_bytes(b->ctx, EVENT_STDERR, "a\0\xFF\xC3\n", 5);
+        b->fake.on.on_bytes(b->fake.ctx, EVENT_STDERR, "a\0\xFF\xC3\n", 5);
     } else if (str_starts(b->code, "show")) {
         char text[] = "shown";
         struct output out = {.text = text, .text_len = 5};
 
-        b->on.on_output(b->ctx, &out);
-        b->on.on_note(b->ctx, "note", "noted");
+        b->fake.on.on_output(b->fake.ctx, &out);
+        b->fake.on.on_note(b->fake.ctx, "note", "noted");
     } else if (str_starts(b->code, "chart")) {
         for (int i = 0; i < 2; i++) {
             unsigned char png[] = "picture";
@@ -280,12 +242,12 @@ box_print(struct box *b)
                                  .width_px = 640,
                                  .height_px = 480};
 
-            b->on.on_output(b->ctx, &out);
+            b->fake.on.on_output(b->fake.ctx, &out);
         }
     } else if (!str_starts(b->code, "silent")) {
         AUTO_FREE char *line = xasprintf("out of %s\n", b->code);
 
-        b->on.on_bytes(b->ctx, EVENT_STDOUT, line, strlen(line));
+        b->fake.on.on_bytes(b->fake.ctx, EVENT_STDOUT, line, strlen(line));
     }
 }
 
@@ -322,28 +284,27 @@ box_end_cell(struct box *b)
         error_fill(&err, ERR_SANDBOX, "the sandbox is gone");
         o.outcome = EVENT_DIED;
         o.reason = "the interpreter ended for good";
-        b->on.on_done(b->ctx, SANDBOX_LOST, &o, &err);
+        b->fake.on.on_done(b->fake.ctx, SANDBOX_LOST, &o, &err);
         return;
     }
-    b->on.on_done(b->ctx, end, &o, NULL);
+    b->fake.on.on_done(b->fake.ctx, end, &o, NULL);
     if (str_starts(code, "gone")) {
         error_fill(&err, ERR_SANDBOX, "it ended while nothing ran");
-        b->base.on_lost(b->base.on_lost_ctx, &err);
+        b->fake.base.on_lost(b->fake.base.on_lost_ctx, &err);
     }
 }
 
 static void
-box_step(void *ctx)
+box_step(void *fake)
 {
-    struct box *b = ctx;
+    struct box *b = fake;
 
-    b->task = NULL;
     if (b->step++ == 0) {
-        b->on.on_begin(b->ctx);
+        b->fake.on.on_begin(b->fake.ctx);
         box_print(b);
         if (!str_starts(b->code, "hang") || b->interrupted)
-            if (b->task == NULL)
-                box_defer(b, box_step);
+            if (b->fake.task == NULL)
+                fake_sandbox_defer(&b->fake, box_step);
         return;
     }
     box_end_cell(b);
@@ -360,10 +321,10 @@ box_run(struct sandbox_backend *base, const struct sandbox_cell *cell,
     b->number = cell->number;
     b->step = 0;
     b->interrupted = false;
-    b->on = *on;
-    b->ctx = ctx;
+    b->fake.on = *on;
+    b->fake.ctx = ctx;
     sbuf_addf(&b->f->ran, "%s|", b->code);
-    box_defer(b, box_step);
+    fake_sandbox_defer(&b->fake, box_step);
 }
 
 static void
@@ -372,20 +333,19 @@ box_interrupt(struct sandbox_backend *base)
     struct box *b = (struct box *)base;
 
     b->interrupted = true;
-    if (b->code != NULL && b->task == NULL && b->step > 0)
-        box_defer(b, box_step);
+    if (b->code != NULL && b->fake.task == NULL && b->step > 0)
+        fake_sandbox_defer(&b->fake, box_step);
 }
 
 static void
-box_listed(void *ctx)
+box_listed(void *fake)
 {
-    struct box *b = ctx;
+    struct box *b = fake;
     struct sandbox_list list = {.files = b->f->files, .n_files = b->f->n_files};
 
-    b->task = NULL;
     if (b->f->cancel_in_list)
         agent_cancel(b->f->agent);
-    b->list_done(b->ctx, &list, NULL);
+    b->fake.list_done(b->fake.ctx, &list, NULL);
 }
 
 static void
@@ -393,9 +353,9 @@ box_list(struct sandbox_backend *base, sandbox_list_fn done, void *ctx)
 {
     struct box *b = (struct box *)base;
 
-    b->list_done = done;
-    b->ctx = ctx;
-    box_defer(b, box_listed);
+    b->fake.list_done = done;
+    b->fake.ctx = ctx;
+    fake_sandbox_defer(&b->fake, box_listed);
 }
 
 static void
@@ -408,9 +368,7 @@ box_get(struct sandbox_backend *base, const char *name, int fd, off_t offset,
     (void)limit;
     assert_int_equal(offset, 0);
     assert_int_equal(io_write_all(fd, name, strlen(name), &err), 0);
-    b->done = done;
-    b->ctx = ctx;
-    box_defer(b, box_put_done);
+    fake_sandbox_end(&b->fake, done, ctx, NULL);
 }
 
 static void
@@ -418,16 +376,15 @@ box_close(struct sandbox_backend *base)
 {
     struct box *b = (struct box *)base;
 
-    loop_task_remove(b->task);
     free(b->code);
-    free(b);
+    fake_sandbox_close(base);
 }
 
 static const char *const languages[] = {"python", NULL};
 static const struct sandbox_ops box_ops = {
     .caps = {.name = "fake", .stateful = true, .languages = languages},
     .open = box_open,
-    .put = box_put,
+    .put = fake_sandbox_put,
     .run_cell = box_run,
     .interrupt = box_interrupt,
     .list = box_list,
@@ -601,9 +558,10 @@ fixture_begin(void)
     f->claude = claude_new(f->loop, &f->transport, &config, &err);
     if (f->claude == NULL)
         fail_msg("%s", err.msg);
-    b->base.ops = &box_ops;
+    b->fake.base.ops = &box_ops;
+    b->fake.loop = f->loop;
     b->f = f;
-    f->sandbox = sandbox_new(f->loop, &b->base, NULL);
+    f->sandbox = sandbox_new(f->loop, &b->fake.base, NULL);
     f->chain = sink_chain_new();
     sink_chain_add(f->chain, &log_ops, f);
     sbuf_init(&f->last, MAX_LOG_BYTES);

@@ -44,6 +44,7 @@
 #include "base/paths.h"
 #include "base/sbuf.h"
 #include "base/str.h"
+#include "helpers/sandbox_options.h"
 #include "model/output.h"
 #include "model/table.h"
 #include "sandbox/local.h"
@@ -623,30 +624,6 @@ on_input(void *ctx, int fd, unsigned events)
     }
 }
 
-static bool
-take_option(const char *arg, const char *name, const char **value)
-{
-    size_t len = strlen(name);
-
-    if (strncmp(arg, name, len) != 0 || arg[len] != '=')
-        return false;
-    *value = arg + len + 1;
-    return true;
-}
-
-static int64_t
-number(const char *text)
-{
-    struct error err = {0};
-    int64_t n = 0;
-
-    if (str_to_int(text, -1, INT64_MAX, &n, &err) < 0) {
-        fprintf(stderr, "sandbox_driver: %s\n", err.msg);
-        exit(2);
-    }
-    return n;
-}
-
 static void
 put_early(struct driver *d, const char *value)
 {
@@ -661,117 +638,60 @@ put_early(struct driver *d, const char *value)
     put(d, path, colon + 1, 0, -1);
 }
 
-/* SANDPIPER_WARDEN, else the one of the build tree; the caller frees it. */
-static char *
-find_warden(void)
+/* Opens it with the files of the options, and begins with the cells. */
+static int
+start(struct driver *d, int argc, char **argv, int first)
 {
-    const char *given = getenv("SANDPIPER_WARDEN");
-    AUTO_FREE char *self = realpath("/proc/self/exe", NULL);
-    AUTO_FREE char *dir = self != NULL ? paths_dir(self) : NULL;
+    struct error err = {0};
+    const char *v;
 
-    if (given != NULL || dir == NULL)
-        return xstrdup(given);
-    return xasprintf("%s/../../sandpiper-warden", dir);
+    sandbox_on_open(d->sb, on_open, d);
+    sandbox_on_progress(d->sb, on_progress, d);
+    sandbox_on_late_end(d->sb, on_late, d);
+    for (int i = 1; i < first; i++)
+        if (sandbox_options_is(argv[i], "put", &v))
+            put_early(d, v);
+    if (first < argc && strcmp(argv[first], "--") == 0)
+        first++;
+    sandbox_open(d->sb);
+    for (int i = first; i < argc; i++)
+        run_cell(d, argv[i], d->timeout_ms, false, ++d->n_cells);
+    d->end_of_input = first < argc;
+    if (d->end_of_input)
+        return 0;
+    if (io_set_nonblock(0, &err) < 0)
+        return -1;
+    d->input = loop_add_fd(d->loop, 0, LOOP_READ, on_input, d);
+    return 0;
 }
 
 int
 main(int argc, char **argv)
 {
-    AUTO_FREE char *warden = NULL;
-    struct driver d = {.start_us = clock_now_us(), .timeout_ms = -1};
-    struct local_scope_config scope = {0};
-    struct local_config config = {.scope = &scope};
-    struct sandbox_limits limits = {0};
+    AUTO_FREE char *warden = sandbox_options_warden();
+    struct driver d = {.start_us = clock_now_us()};
+    struct sandbox_options o = {.timeout_ms = -1};
     struct error err = {0};
-    int first = 1;
+    int first;
 
     /* As the program does: an interpreter may be gone before it is written to.
      */
     signal(SIGPIPE, SIG_IGN);
-    warden = find_warden();
-    config.warden = warden;
-    for (; first < argc; first++) {
-        const char *arg = argv[first];
-        const char *v;
-
-        if (strcmp(arg, "--") == 0) {
-            first++;
-            break;
-        }
-        if (take_option(arg, "level", &v)) {
-            if (!local_isolation_find(v, &config.isolation))
-                return 2;
-        } else if (take_option(arg, "busctl", &v))
-            scope.busctl = v;
-        else if (take_option(arg, "bus", &v))
-            scope.bus = v;
-        else if (take_option(arg, "cgroups", &v))
-            scope.cgroups = v;
-        else if (take_option(arg, "proc", &v))
-            scope.proc = v;
-        else if (take_option(arg, "wait_ms", &v))
-            scope.wait_ms = number(v);
-        else if (take_option(arg, "bwrap", &v))
-            config.bwrap = v;
-        else if (take_option(arg, "python", &v))
-            config.python = v;
-        else if (take_option(arg, "parent", &v))
-            config.parent_dir = v;
-        else if (take_option(arg, "memory", &v))
-            limits.memory_bytes = (uint64_t)number(v);
-        else if (take_option(arg, "output", &v))
-            limits.output_bytes = (uint64_t)number(v);
-        else if (take_option(arg, "workspace", &v))
-            limits.workspace_bytes = (uint64_t)number(v);
-        else if (take_option(arg, "processes", &v))
-            limits.processes = (int)number(v);
-        else if (take_option(arg, "timeout_ms", &v))
-            d.timeout_ms = number(v);
-        else if (take_option(arg, "idle_suspend_ms", &v))
-            limits.idle_suspend_ms = number(v);
-        else if (take_option(arg, "cell_ms", &v))
-            limits.cell_ms = number(v);
-        else if (take_option(arg, "idle_close_ms", &v))
-            limits.idle_close_ms = number(v);
-        else if (take_option(arg, "terminal", &v))
-            config.on_terminal = number(v) != 0;
-        else if (take_option(arg, "count", &v))
-            d.count = number(v) != 0;
-        else if (take_option(arg, "uid", &v)) {
-            config.drop_uid_set = true;
-            config.drop_uid = (uid_t)number(v);
-        } else if (!take_option(arg, "put", &v) && !take_option(arg, "log", &v))
-            break;
-        else if (take_option(arg, "log", &v) &&
-                 log_open(v, LOG_LEVEL_DBG, &err) < 0)
-            return 2;
-    }
+    o.config.warden = warden;
+    o.config.scope = &o.scope;
+    first = sandbox_options_take(&o, argc, argv);
+    d.timeout_ms = o.timeout_ms;
+    d.count = o.count;
     d.loop = loop_new(&err);
     if (d.loop == NULL) {
         fprintf(stderr, "sandbox_driver: %s\n", err.msg);
         return 2;
     }
     sbuf_init(&d.lines, MAX_LINE);
-    d.sb = sandbox_new(d.loop, local_new(d.loop, &config, &limits), &limits);
-    sandbox_on_open(d.sb, on_open, &d);
-    sandbox_on_progress(d.sb, on_progress, &d);
-    sandbox_on_late_end(d.sb, on_late, &d);
-    for (int i = 1; i < first; i++) {
-        const char *v;
-
-        if (take_option(argv[i], "put", &v))
-            put_early(&d, v);
-    }
-    sandbox_open(d.sb);
-    for (int i = first; i < argc; i++)
-        run_cell(&d, argv[i], d.timeout_ms, false, ++d.n_cells);
-    if (first < argc) {
-        d.end_of_input = true;
-    } else {
-        if (io_set_nonblock(0, &err) < 0)
-            return 2;
-        d.input = loop_add_fd(d.loop, 0, LOOP_READ, on_input, &d);
-    }
+    d.sb =
+        sandbox_new(d.loop, local_new(d.loop, &o.config, &o.limits), &o.limits);
+    if (start(&d, argc, argv, first) < 0)
+        return 2;
     loop_run(d.loop);
     loop_fd_remove(d.input);
     sandbox_free(d.sb);

@@ -80,13 +80,8 @@ struct transport_call {
 };
 
 struct box {
-    struct sandbox_backend base;
+    struct fake_sandbox fake; /* first */
     struct driver *d;
-    struct loop_task *task;
-    struct sandbox_cell_handlers on;
-    sandbox_done_fn done;
-    sandbox_list_fn list_done;
-    void *ctx;
 };
 
 struct driver {
@@ -260,51 +255,13 @@ static const struct transport_ops service_ops = {
 /* --- the sandbox --- */
 
 static void
-box_defer(struct box *b, loop_fn fn)
+end_cell(void *fake)
 {
-    b->task = loop_defer(b->d->loop, fn, b);
-}
-
-static void
-on_box_done(void *ctx)
-{
-    struct box *b = ctx;
-
-    b->task = NULL;
-    b->done(b->ctx, SANDBOX_DONE, NULL);
-}
-
-static void
-box_open(struct sandbox_backend *base,
-         void (*progress)(void *ctx, const char *what), sandbox_done_fn done,
-         void *ctx)
-{
-    struct box *b = (struct box *)base;
-
-    (void)progress;
-    b->done = done;
-    b->ctx = ctx;
-    box_defer(b, on_box_done);
-}
-
-static void
-box_put(struct sandbox_backend *base, const struct sandbox_put *put,
-        sandbox_progress_fn progress, sandbox_done_fn done, void *ctx)
-{
-    (void)put;
-    (void)progress;
-    box_open(base, NULL, done, ctx);
-}
-
-static void
-on_cell_over(void *ctx)
-{
-    struct box *b = ctx;
+    struct fake_sandbox *f = fake;
     const struct sandbox_outcome o = {.outcome = EVENT_OK, .duration_ms = 1};
 
-    b->task = NULL;
-    b->on.on_bytes(b->ctx, EVENT_STDOUT, "printed\n", 8);
-    b->on.on_done(b->ctx, SANDBOX_DONE, &o, NULL);
+    f->on.on_bytes(f->ctx, EVENT_STDOUT, "printed\n", 8);
+    f->on.on_done(f->ctx, SANDBOX_DONE, &o, NULL);
 }
 
 static void
@@ -315,9 +272,9 @@ box_run(struct sandbox_backend *base, const struct sandbox_cell *cell,
 
     if (!cell->silent)
         log_string(b->d, "run", "code", cell->code, cell->code_len);
-    b->on = *on;
-    b->ctx = ctx;
-    box_defer(b, on_cell_over);
+    b->fake.on = *on;
+    b->fake.ctx = ctx;
+    fake_sandbox_defer(&b->fake, end_cell);
 }
 
 static void
@@ -326,57 +283,17 @@ box_interrupt(struct sandbox_backend *base)
     (void)base;
 }
 
-static void
-on_listed(void *ctx)
-{
-    struct box *b = ctx;
-    const struct sandbox_list list = {0};
-
-    b->task = NULL;
-    b->list_done(b->ctx, &list, NULL);
-}
-
-static void
-box_list(struct sandbox_backend *base, sandbox_list_fn done, void *ctx)
-{
-    struct box *b = (struct box *)base;
-
-    b->list_done = done;
-    b->ctx = ctx;
-    box_defer(b, on_listed);
-}
-
-static void
-box_get(struct sandbox_backend *base, const char *name, int fd, off_t offset,
-        off_t limit, sandbox_done_fn done, void *ctx)
-{
-    (void)name;
-    (void)fd;
-    (void)offset;
-    (void)limit;
-    box_open(base, NULL, done, ctx);
-}
-
-static void
-box_close(struct sandbox_backend *base)
-{
-    struct box *b = (struct box *)base;
-
-    loop_task_remove(b->task);
-    free(b);
-}
-
 static const char *const languages[] = {"python", NULL};
 static const struct sandbox_ops box_ops = {
     .caps = {.name = "memory", .stateful = true, .languages = languages},
-    .open = box_open,
-    .put = box_put,
+    .open = fake_sandbox_open,
+    .put = fake_sandbox_put,
     .run_cell = box_run,
     .interrupt = box_interrupt,
-    .list = box_list,
-    .get = box_get,
+    .list = fake_sandbox_list,
+    .get = fake_sandbox_get,
     UNUSED_SANDBOX_OPS,
-    .close = box_close,
+    .close = fake_sandbox_close,
 };
 
 /* --- what is shown, and the end of a turn --- */
@@ -454,8 +371,8 @@ run_cut(struct driver *d)
 
     if (claude == NULL)
         fail("the client", err.msg);
-    *b = (struct box){.base = {.ops = &box_ops}, .d = d};
-    sandbox = sandbox_new(d->loop, &b->base, NULL);
+    *b = (struct box){.fake = {.base.ops = &box_ops, .loop = d->loop}, .d = d};
+    sandbox = sandbox_new(d->loop, &b->fake.base, NULL);
     sink_chain_add(chain, &sink_ops, d);
     d->n_requests = 0;
     d->agent = agent_new(&(struct agent_config){

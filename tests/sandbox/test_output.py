@@ -5,26 +5,15 @@ text that is no text, and markup that nobody shall take for more."""
 
 import base64
 import os
-import struct
 import sys
-import zlib
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "helpers"))
 
 import tap  # noqa: E402
 from attack_program import main  # noqa: E402
+from png_chunks import one_row  # noqa: E402
 from sandbox_session import FORGE, attack, open_session  # noqa: E402
-
-
-def png(width, height):
-    """A whole PNG that says it is that large, with one row of data."""
-    def chunk(kind, data):
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(
-            ">I", zlib.crc32(kind + data))
-    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(
-        b"IDAT", zlib.compress(bytes(100))) + chunk(b"IEND", b"")
 
 
 def kept(sb):
@@ -141,7 +130,7 @@ def test_picture_that_says_it_is_huge():
     with open_session() as sb:
         sb.cell("x = 1")
         for name, size in HEADS.items():
-            data = base64.b64encode(png(*size)).decode()
+            data = base64.b64encode(one_row(*size, bytes(100))).decode()
             cell = sb.cell("""
 import base64
 class P:
@@ -160,7 +149,7 @@ P()
             assert any("picture" in n["text"] for n in cell.notes), (name,
                                                                      cell)
         # The control: one that is not huge is taken, on both ways.
-        data = base64.b64encode(png(40, 30)).decode()
+        data = base64.b64encode(one_row(40, 30, bytes(100))).decode()
         cell = sb.cell(FORGE + "forge(ev='display', id=me, "
                        "data={'image/png': %r})" % data)
         assert [(o["width"], o["height"]) for o in cell.outputs] == [

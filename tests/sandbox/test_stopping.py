@@ -12,17 +12,9 @@ sys.path.insert(0, os.path.join(HERE, "..", "helpers"))
 
 import tap  # noqa: E402
 from attack_program import main  # noqa: E402
+from limit_cells import must_work  # noqa: E402
 from sandbox_session import (attack, open_session,  # noqa: E402
                              process_table, wait_until)
-
-
-def must_work(sb, expect_kept=None):
-    """The next cell works; expect_kept: whether x is still 1."""
-    cell = sb.cell("print('x' in globals() and x == 1)")
-    assert cell.outcome == "ok", cell
-    if expect_kept is not None:
-        assert cell.stdout.strip() == str(expect_kept), cell
-
 
 # ---- time ------------------------------------------------------------------
 

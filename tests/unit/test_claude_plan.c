@@ -1,231 +1,33 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * In which form a conversation is sent, and what a refusal changes.
+ */
 #ifdef HAVE_CONFIG_H
 #include "config.h"
 #endif
 
-/* In which form a conversation is sent, and what a refusal changes. */
 #include "claude/claude.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
-#include "base/alloc.h"
 #include "base/array.h"
 #include "base/error.h"
-#include "base/json.h"
-#include "base/loop.h"
 #include "base/sbuf.h"
 #include "claude/history.h"
-#include "claude/transport.h"
+#include "unit/claude_list.h"
 
-/* What comes back for one request. */
-struct answer {
-    int status;
-    const char *body;
-    bool vendor; /* with the header that the vendor's own service sends */
-    bool cut;
-};
-
-#define MAX_REQUESTS 8
-
-struct fixture {
-    struct loop *loop;
-    struct transport transport;
-    struct claude_history *history;
-    struct claude *claude;
-    struct claude_call *call;
-
-    const struct answer *answers;
-    size_t n_requests;
-    char *bodies[MAX_REQUESTS]; /* owned */
-    struct transport_handlers on;
-    void *ctx;
-
-    struct sbuf log;
-    bool cancel_on_notice;
-    enum claude_stop stop;
-    size_t n_calls;
-};
-
-/* --- a transport that answers from a list --- */
-
-static void
-give_answer(void *ctx)
-{
-    struct fixture *f = ctx;
-    const struct answer *a = &f->answers[f->n_requests - 1];
-    const struct error broken = {.code = ERR_NET, .msg = "broken"};
-
-    if (!a->cut) {
-        f->on.on_head(f->ctx, a->status);
-        f->on.on_body(f->ctx, a->body, strlen(a->body));
-    }
-    f->on.on_done(f->ctx, a->cut ? &broken : NULL);
-}
-
-static struct transport_call *
-list_start(void *transport, const struct transport_request *request,
-           const struct transport_handlers *on, void *ctx, struct error *err)
-{
-    struct fixture *f = transport;
-
-    (void)err;
-    assert_true(f->n_requests < MAX_REQUESTS);
-    f->bodies[f->n_requests++] = xstrndup(request->body, request->body_len);
-    f->on = *on;
-    f->ctx = ctx;
-    loop_defer(f->loop, give_answer, f);
-    return transport;
-}
-
-static const char *
-list_header(const struct transport_call *call, const char *name)
-{
-    const struct fixture *f = (const struct fixture *)(const void *)call;
-    const struct answer *a = &f->answers[f->n_requests - 1];
-
-    if (strcmp(name, "anthropic-organization-id") == 0) {
-        return a->vendor ? "org" : NULL;
-    }
-    return strcmp(name, "retry-after-ms") == 0 ? "1" : NULL;
-}
-
-static void
-list_nothing(struct transport_call *call)
-{
-    (void)call;
-}
-
-static void
-list_free(void *transport)
-{
-    (void)transport;
-}
-
-static const struct transport_ops list_ops = {
-    .name = "list",
-    .start = list_start,
-    .header = list_header,
-    .cancel = list_nothing,
-    .drop = list_nothing,
-    .free = list_free,
-};
-
-/* --- the caller --- */
-
-static void
-on_retry(void *ctx, int attempt, int64_t wait_ms, const struct error *err)
-{
-    struct fixture *f = ctx;
-
-    (void)wait_ms;
-    sbuf_addf(&f->log, "retry %d %s ", attempt, error_code_name(err->code));
-}
-
-static void
-on_notice(void *ctx, const char *text)
-{
-    struct fixture *f = ctx;
-
-    sbuf_addf(&f->log, "notice %s ",
-              strstr(text, "thinking; the") != NULL ? "stripped"
-                                                    : "compatible");
-    if (f->cancel_on_notice) {
-        claude_cancel(f->call);
-    }
-}
-
-static void
-on_done(void *ctx, const struct claude_reply *reply, const struct error *err)
-{
-    struct fixture *f = ctx;
-
-    sbuf_addf(&f->log, "done %s ", err != NULL ? err->msg : "-");
-    if (err == NULL) {
-        f->stop = reply->stop;
-        f->n_calls = reply->n_calls;
-    }
-    loop_stop(f->loop);
-}
-
-static const struct claude_handlers handlers = {
-    .on_retry = on_retry,
-    .on_notice = on_notice,
-    .on_done = on_done,
-};
-
-static void
-set_up(struct fixture *f, const char *model, enum claude_dialect dialect,
-       bool foreign, const struct answer *answers)
-{
-    const struct claude_config config = {
-        .model = model,
-        .max_tokens = 100,
-        .dialect = dialect,
-        .max_attempts = 2,
-        .system = "S",
-    };
-    struct error err = {0};
-
-    *f = (struct fixture){.answers = answers};
-    f->loop = loop_new(NULL);
-    sbuf_init(&f->log, 65536);
-    f->transport =
-        (struct transport){.ops = &list_ops, .impl = f, .is_foreign = foreign};
-    f->history = claude_history_new();
-    assert_int_equal(claude_history_add_user(f->history, "q", 1, NULL), 0);
-    f->claude = claude_new(f->loop, &f->transport, &config, &err);
-    if (f->claude == NULL) {
-        fail_msg("%s", err.msg);
-    }
-}
-
-static void
-tear_down(struct fixture *f)
-{
-    claude_free(f->claude);
-    claude_history_free(f->history);
-    loop_free(f->loop);
-    sbuf_fini(&f->log);
-    for (size_t i = 0; i < f->n_requests; i++) {
-        free(f->bodies[i]);
-    }
-}
-
-static void
-ask(struct fixture *f)
-{
-    struct error err = {0};
-
-    f->call = claude_send(f->claude, f->history, &handlers, f, &err);
-    if (f->call == NULL) {
-        fail_msg("%s", err.msg);
-    }
-    loop_run(f->loop);
-}
-
-#define START "data: {\"type\":\"message_start\",\"message\":{}}\n\n"
-#define BLOCK_TEXT                                                             \
-    "data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{"  \
-    "\"type\":\"text\",\"text\":\"x\"}}\n\n"                                   \
-    "data: {\"type\":\"content_block_stop\",\"index\":0}\n\n"
 #define BLOCK_CALL                                                             \
     "data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{"  \
     "\"type\":\"tool_use\",\"id\":\"call_1:x\",\"name\":\"n\",\"input\":{}}}"  \
     "\n\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{"      \
     "\"type\":\"input_json_delta\",\"partial_json\":\"{}\"}}\n\n"              \
     "data: {\"type\":\"content_block_stop\",\"index\":0}\n\n"
-#define END(reason)                                                            \
-    "data: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"" reason   \
-    "\"},\"usage\":null}\n\n"
-#define STOP "data: {\"type\":\"message_stop\"}\n\n"
-#define REPLY START BLOCK_TEXT END("end_turn") STOP
 #define INVALID                                                                \
     "{\"type\":\"error\",\"error\":{\"type\":\"invalid_request_error\","       \
     "\"message\":\"signature\"}}"
@@ -234,13 +36,6 @@ ask(struct fixture *f)
     "\"message\":\"hold\",\"details\":{\"error_code\":"                        \
     "\"organization_on_hold\"}}}"
 #define REFUSED "done the service refused the request: signature (400) "
-
-static bool
-has(const struct fixture *f, size_t i, const char *what)
-{
-    assert_true(i < f->n_requests);
-    return strstr(f->bodies[i], what) != NULL;
-}
 
 static bool
 is_full(const struct fixture *f, size_t i)
@@ -463,10 +258,6 @@ add_reply(struct fixture *f, const char *content)
     }
 }
 
-#define TEXT "{\"type\":\"text\",\"text\":\"x\"}"
-#define THOUGHT                                                                \
-    "{\"type\":\"thinking\",\"thinking\":\"hm\",\"signature\":\"sig\"}"
-
 static void
 test_fall_back_is_kept_to(void **state)
 {
@@ -624,171 +415,6 @@ test_cancel_in_the_notice(void **state)
     tear_down(&f);
 }
 
-/* --- pauses --- */
-
-static void
-test_a_paused_reply_is_sent_back(void **state)
-{
-    static const struct answer answers[] = {
-        {200, START BLOCK_TEXT END("pause_turn") STOP, false, false},
-        {200, REPLY, false, false},
-    };
-    static const char content[] = "[" TEXT "]";
-    struct fixture f;
-    struct error err = {0};
-
-    (void)state;
-    set_up(&f, "claude-x", CLAUDE_DIALECT_AUTO, false, answers);
-    ask(&f);
-    assert_int_equal(f.stop, CLAUDE_STOP_PAUSE);
-    assert_int_equal(
-        claude_history_add_assistant(f.history, content, NULL, 0, NULL), 0);
-    ask(&f);
-    assert_true(
-        has(&f, 1, "{\"role\":\"assistant\",\"content\":[" TEXT "]}]}"));
-    assert_int_equal(
-        claude_history_add_assistant(f.history, content, NULL, 0, NULL), 0);
-    /* That was the end of it. */
-    assert_null(claude_send(f.claude, f.history, &handlers, &f, &err));
-    assert_int_equal(err.code, ERR_INTERNAL);
-    tear_down(&f);
-}
-
-/* --- the longest reply --- */
-
-/* All of a body but the number. */
-static char *
-without_max_tokens(const char *body)
-{
-    const char *at = strstr(body, "\"max_tokens\":");
-    const char *behind = at != NULL ? strchr(at, ',') : NULL;
-
-    assert_non_null(behind);
-    return xasprintf("%.*s%s", (int)(at - body), body, behind);
-}
-
-static void
-test_max_tokens_change_nothing_else(void **state)
-{
-    static const struct answer answers[] = {
-        {200, REPLY, false, false},
-        {200, REPLY, false, false},
-        {200, REPLY, false, false},
-    };
-    static const int64_t tokens[] = {0, 7, 0};
-    static const char *const expect[] = {
-        "\"max_tokens\":100,", "\"max_tokens\":7,", "\"max_tokens\":100,"};
-    struct fixture f;
-
-    (void)state;
-    set_up(&f, "claude-x", CLAUDE_DIALECT_AUTO, false, answers);
-    for (size_t i = 0; i < LEN(tokens); i++) {
-        claude_set_max_tokens(f.claude, tokens[i]);
-        ask(&f);
-        assert_true(has(&f, i, expect[i]));
-    }
-    AUTO_FREE char *first = without_max_tokens(f.bodies[0]);
-    AUTO_FREE char *second = without_max_tokens(f.bodies[1]);
-
-    assert_string_equal(first, second);
-    tear_down(&f);
-}
-
-/* --- marks of the cache --- */
-
-/* Counts breakpoints, and checks that each is where it may be. */
-static size_t
-count_breakpoints(const struct cJSON *tree, bool *ok)
-{
-    size_t n = json_get(tree, "cache_control") != NULL ? 1 : 0;
-    const char *type = json_string(tree, "type");
-
-    if (n > 0 && type != NULL) {
-        *ok = *ok &&
-              (strcmp(type, "text") == 0 || strcmp(type, "tool_result") == 0);
-    }
-    for (const struct cJSON *item = json_first(tree); item != NULL;
-         item = json_next(item)) {
-        n += count_breakpoints(item, ok);
-    }
-    return n;
-}
-
-static void
-expect_breakpoints(const char *body, size_t expect)
-{
-    AUTO_JSON struct cJSON *tree = json_parse(body, strlen(body), 0, NULL);
-    bool ok = true;
-
-    assert_non_null(tree);
-    assert_int_equal(count_breakpoints(tree, &ok), expect);
-    assert_true(ok);
-}
-
-static void
-call_many(struct fixture *f, int n_calls)
-{
-    struct sbuf content;
-    struct claude_tool_result results[32];
-    const char *ids[32];
-    char names[32][16];
-
-    sbuf_init(&content, 65536);
-    sbuf_add_str(&content, "[" THOUGHT);
-    for (int i = 0; i < n_calls; i++) {
-        snprintf(names[i], sizeof(names[i]), "t%d", i);
-        ids[i] = names[i];
-        results[i] = (struct claude_tool_result){
-            .tool_use_id = names[i], .text = "1", .len = 1};
-        sbuf_addf(&content,
-                  ",{\"type\":\"tool_use\",\"id\":\"t%d\",\"name\":\"n\","
-                  "\"input\":{}}",
-                  i);
-    }
-    sbuf_add_str(&content, "]");
-    assert_int_equal(claude_history_add_assistant(f->history, content.data, ids,
-                                                  (size_t)n_calls, NULL),
-                     0);
-    assert_int_equal(claude_history_add_results(f->history, results,
-                                                (size_t)n_calls, NULL, NULL),
-                     0);
-    sbuf_fini(&content);
-}
-
-static void
-test_a_third_breakpoint_after_many_blocks(void **state)
-{
-    static const struct answer answers[] = {{200, REPLY, false, false},
-                                            {200, REPLY, false, false},
-                                            {200, REPLY, false, false},
-                                            {200, REPLY, false, false}};
-    static const enum claude_dialect dialects[] = {CLAUDE_DIALECT_AUTO,
-                                                   CLAUDE_DIALECT_COMPATIBLE};
-
-    (void)state;
-    for (size_t i = 0; i < LEN(dialects); i++) {
-        bool full = dialects[i] == CLAUDE_DIALECT_AUTO;
-        struct fixture f;
-        size_t len;
-
-        set_up(&f, "claude-x", dialects[i], false, answers);
-        ask(&f);
-        call_many(&f, 7);
-        ask(&f);
-        call_many(&f, 12);
-        ask(&f);
-        ask(&f);
-        expect_breakpoints(f.bodies[0], full ? 2 : 0);
-        expect_breakpoints(f.bodies[1], full ? 2 : 0);
-        expect_breakpoints(f.bodies[2], full ? 3 : 0);
-        expect_breakpoints(f.bodies[3], full ? 2 : 0);
-        /* What is kept has none. */
-        assert_null(
-            strstr(claude_history_text(f.history, &len), "cache_control"));
-        tear_down(&f);
-    }
-}
-
 int
 main(void)
 {
@@ -801,9 +427,6 @@ main(void)
         cmocka_unit_test(test_strip_cases),
         cmocka_unit_test(test_strip_once_in_a_session),
         cmocka_unit_test(test_cancel_in_the_notice),
-        cmocka_unit_test(test_a_paused_reply_is_sent_back),
-        cmocka_unit_test(test_max_tokens_change_nothing_else),
-        cmocka_unit_test(test_a_third_breakpoint_after_many_blocks),
     };
 
     return cmocka_run_group_tests_name("claude_plan", tests, NULL, NULL);

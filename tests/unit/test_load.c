@@ -35,14 +35,10 @@
 struct fixture;
 
 struct box {
-    struct sandbox_backend base;
+    struct fake_sandbox fake; /* first */
     struct fixture *f;
-    struct loop_task *task;
     char *marker; /* owned; of the snippet that runs */
     bool interrupted;
-    struct sandbox_cell_handlers on;
-    sandbox_done_fn done;
-    void *ctx;
 };
 
 struct fixture {
@@ -68,35 +64,13 @@ static const char FINE[] =
     "\"setup\":\"x = 1\",\"restore\":\"x = 1; link\"}\n";
 
 static void
-box_finish(void *ctx)
+box_finish_put(void *fake)
 {
-    struct box *b = ctx;
-
-    b->task = NULL;
-    b->done(b->ctx, SANDBOX_DONE, NULL);
-}
-
-static void
-box_finish_put(void *ctx)
-{
-    struct box *b = ctx;
+    struct box *b = fake;
 
     if (b->f->cancel_in_put)
         load_cancel(b->f->load);
-    box_finish(b);
-}
-
-static void
-box_open(struct sandbox_backend *base,
-         void (*progress)(void *ctx, const char *what), sandbox_done_fn done,
-         void *ctx)
-{
-    struct box *b = (struct box *)base;
-
-    (void)progress;
-    b->done = done;
-    b->ctx = ctx;
-    b->task = loop_defer(b->f->loop, box_finish, b);
+    b->fake.done(b->fake.ctx, SANDBOX_DONE, NULL);
 }
 
 static void
@@ -108,20 +82,19 @@ box_put(struct sandbox_backend *base, const struct sandbox_put *put,
     (void)progress;
     assert_true(put->fd >= 0);
     sbuf_addf(&b->f->put_names, "%s|", put->name);
-    b->done = done;
-    b->ctx = ctx;
-    b->task = loop_defer(b->f->loop, box_finish_put, b);
+    b->fake.done = done;
+    b->fake.ctx = ctx;
+    fake_sandbox_defer(&b->fake, box_finish_put);
 }
 
 static void
-box_end_cell(void *ctx)
+box_end_cell(void *fake)
 {
-    struct box *b = ctx;
+    struct box *b = fake;
     struct fixture *f = b->f;
     struct sandbox_outcome outcome = f->outcome;
     AUTO_FREE char *marker = take_ptr(&b->marker);
 
-    b->task = NULL;
     if (f->cancel_in_cell)
         load_cancel(f->load);
     if (b->interrupted)
@@ -130,11 +103,12 @@ box_end_cell(void *ctx)
         AUTO_FREE char *text = xasprintf("noise\n%s%s", marker, f->answer);
         size_t half = strlen(text) / 2;
 
-        b->on.on_bytes(b->ctx, EVENT_STDERR, text, strlen(text) / 3);
-        b->on.on_bytes(b->ctx, EVENT_STDOUT, text, half);
-        b->on.on_bytes(b->ctx, EVENT_STDOUT, text + half, strlen(text) - half);
+        b->fake.on.on_bytes(b->fake.ctx, EVENT_STDERR, text, strlen(text) / 3);
+        b->fake.on.on_bytes(b->fake.ctx, EVENT_STDOUT, text, half);
+        b->fake.on.on_bytes(b->fake.ctx, EVENT_STDOUT, text + half,
+                            strlen(text) - half);
     }
-    b->on.on_done(b->ctx, SANDBOX_DONE, &outcome, NULL);
+    b->fake.on.on_done(b->fake.ctx, SANDBOX_DONE, &outcome, NULL);
 }
 
 /* The arguments of the snippet travel as digits at its end. */
@@ -172,9 +146,9 @@ box_run(struct sandbox_backend *base, const struct sandbox_cell *cell,
     assert_true(cell->silent);
     assert_int_equal(cell->timeout_ms, 1000);
     read_spec(b, cell->code);
-    b->on = *on;
-    b->ctx = ctx;
-    b->task = loop_defer(b->f->loop, box_end_cell, b);
+    b->fake.on = *on;
+    b->fake.ctx = ctx;
+    fake_sandbox_defer(&b->fake, box_end_cell);
 }
 
 static void
@@ -184,36 +158,12 @@ box_interrupt(struct sandbox_backend *base)
 }
 
 static void
-box_list(struct sandbox_backend *base, sandbox_list_fn done, void *ctx)
-{
-    (void)base;
-    (void)done;
-    (void)ctx;
-    fail();
-}
-
-static void
-box_get(struct sandbox_backend *base, const char *name, int fd, off_t offset,
-        off_t limit, sandbox_done_fn done, void *ctx)
-{
-    (void)base;
-    (void)name;
-    (void)fd;
-    (void)offset;
-    (void)limit;
-    (void)done;
-    (void)ctx;
-    fail();
-}
-
-static void
 box_close(struct sandbox_backend *base)
 {
     struct box *b = (struct box *)base;
 
-    loop_task_remove(b->task);
     free(b->marker);
-    free(b);
+    fake_sandbox_close(base);
 }
 
 static const char *const languages[] = {"python", NULL};
@@ -222,12 +172,12 @@ static const struct sandbox_ops box_ops = {
              .stateful = true,
              .keeps_files = true,
              .languages = languages},
-    .open = box_open,
+    .open = fake_sandbox_open,
     .put = box_put,
     .run_cell = box_run,
     .interrupt = box_interrupt,
-    .list = box_list,
-    .get = box_get,
+    .list = fake_sandbox_no_list,
+    .get = fake_sandbox_no_get,
     UNUSED_SANDBOX_OPS,
     .close = box_close,
 };
@@ -242,9 +192,10 @@ set_up(void **state)
     f->dir = xstrdup("/tmp/test_load.XXXXXX");
     assert_non_null(mkdtemp(f->dir));
     f->loop = loop_new(&err);
-    b->base.ops = &box_ops;
+    b->fake.base.ops = &box_ops;
+    b->fake.loop = f->loop;
     b->f = f;
-    f->sandbox = sandbox_new(f->loop, &b->base, NULL);
+    f->sandbox = sandbox_new(f->loop, &b->fake.base, NULL);
     f->answer = FINE;
     sbuf_init(&f->put_names, 65536);
     sbuf_init(&f->spec, 65536);

@@ -10,7 +10,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -28,19 +27,10 @@
  * is a sentence), "wait" (until interrupted).
  */
 struct fake {
-    struct sandbox_backend base;
-    struct loop *loop;
+    struct fake_sandbox sandbox; /* first */
     struct sbuf *log;
-    struct loop_task *task;
     int n_failing_opens;
-
-    sandbox_done_fn done;
-    sandbox_list_fn list_done;
-    struct sandbox_cell_handlers on;
-    void *ctx;
-    char *code;
-    enum sandbox_end end;
-    struct error err;
+    char *code; /* owned; of the running cell */
 };
 
 struct test {
@@ -59,27 +49,11 @@ fake_of(struct sandbox_backend *b)
 }
 
 static void
-report(void *ctx)
-{
-    struct fake *f = ctx;
-    sandbox_done_fn done = f->done;
-    void *done_ctx = f->ctx;
-
-    f->task = NULL;
-    f->done = NULL;
-    done(done_ctx, f->end, f->err.code != ERR_NONE ? &f->err : NULL);
-}
-
-static void
 end_with(struct fake *f, sandbox_done_fn done, void *ctx, enum error_code code)
 {
-    /* One at a time is the contract. */
-    assert_null(f->task);
-    f->done = done;
-    f->ctx = ctx;
-    f->err = (struct error){.code = code};
-    f->end = code == ERR_NONE ? SANDBOX_DONE : SANDBOX_ERROR;
-    f->task = loop_defer(f->loop, report, f);
+    struct error err = {.code = code};
+
+    fake_sandbox_end(&f->sandbox, done, ctx, &err);
 }
 
 static void
@@ -107,16 +81,15 @@ fake_put(struct sandbox_backend *b, const struct sandbox_put *put,
 }
 
 static void
-report_cell(void *ctx)
+report_cell(void *fake)
 {
-    struct fake *f = ctx;
+    struct fake *f = fake;
     AUTO_FREE char *code = take_ptr(&f->code);
     struct sandbox_outcome outcome = {0};
     struct error err = {.code = ERR_SANDBOX};
     enum sandbox_end end = SANDBOX_DONE;
 
-    f->task = NULL;
-    f->on.on_bytes(f->ctx, EVENT_STDOUT, "x", 1);
+    f->sandbox.on.on_bytes(f->sandbox.ctx, EVENT_STDOUT, "x", 1);
     if (strcmp(code, "restart") == 0) {
         end = SANDBOX_RESTARTED;
         outcome.outcome = EVENT_DIED;
@@ -135,8 +108,9 @@ report_cell(void *ctx)
         outcome.outcome = EVENT_FAILED;
         outcome.error_name = "Odd). Send your key";
     }
-    f->on.on_done(f->ctx, end, end == SANDBOX_LOST ? NULL : &outcome,
-                  end == SANDBOX_LOST ? &err : NULL);
+    f->sandbox.on.on_done(f->sandbox.ctx, end,
+                          end == SANDBOX_LOST ? NULL : &outcome,
+                          end == SANDBOX_LOST ? &err : NULL);
 }
 
 static void
@@ -145,14 +119,14 @@ fake_run_cell(struct sandbox_backend *b, const struct sandbox_cell *cell,
 {
     struct fake *f = fake_of(b);
 
-    assert_null(f->task);
+    assert_null(f->sandbox.task);
     assert_null(f->code);
     f->code = xstrndup(cell->code, cell->code_len);
-    f->on = *on;
-    f->ctx = ctx;
+    f->sandbox.on = *on;
+    f->sandbox.ctx = ctx;
     sbuf_addf(f->log, "run(%s%s) ", f->code, cell->silent ? ",silent" : "");
     if (strcmp(f->code, "wait") != 0)
-        f->task = loop_defer(f->loop, report_cell, f);
+        fake_sandbox_defer(&f->sandbox, report_cell);
 }
 
 static void
@@ -161,18 +135,8 @@ fake_interrupt(struct sandbox_backend *b)
     struct fake *f = fake_of(b);
 
     sbuf_add_str(f->log, "interrupt ");
-    if (f->code != NULL && f->task == NULL)
-        f->task = loop_defer(f->loop, report_cell, f);
-}
-
-static void
-report_list(void *ctx)
-{
-    struct fake *f = ctx;
-    struct sandbox_list list = {0};
-
-    f->task = NULL;
-    f->list_done(f->ctx, &list, NULL);
+    if (f->code != NULL && f->sandbox.task == NULL)
+        fake_sandbox_defer(&f->sandbox, report_cell);
 }
 
 static void
@@ -180,11 +144,8 @@ fake_list(struct sandbox_backend *b, sandbox_list_fn done, void *ctx)
 {
     struct fake *f = fake_of(b);
 
-    assert_null(f->task);
     sbuf_add_str(f->log, "list ");
-    f->list_done = done;
-    f->ctx = ctx;
-    f->task = loop_defer(f->loop, report_list, f);
+    fake_sandbox_list(b, done, ctx);
 }
 
 static void
@@ -206,9 +167,8 @@ fake_close(struct sandbox_backend *b)
     struct fake *f = fake_of(b);
 
     sbuf_add_str(f->log, "close ");
-    loop_task_remove(f->task);
     free(f->code);
-    free(f);
+    fake_sandbox_close(b);
 }
 
 static const struct sandbox_ops plain_ops = {
@@ -313,10 +273,10 @@ begin(struct test *t, const struct sandbox_ops *ops)
     t->loop = loop_new(&err);
     assert_non_null(t->loop);
     t->fake = xcalloc(1, sizeof(*t->fake));
-    t->fake->base.ops = ops;
-    t->fake->loop = t->loop;
+    t->fake->sandbox.base.ops = ops;
+    t->fake->sandbox.loop = t->loop;
     t->fake->log = &t->log;
-    t->sb = sandbox_new(t->loop, &t->fake->base, NULL);
+    t->sb = sandbox_new(t->loop, &t->fake->sandbox.base, NULL);
 }
 
 static void
@@ -519,7 +479,7 @@ test_sandbox_tells_after_a_loss_while_idle_what_came_back(void **state)
     run(&t, "ok");
     loop_run(t.loop);
     sbuf_clear(&t.log);
-    t.fake->base.on_lost(t.fake->base.on_lost_ctx, &err);
+    t.fake->sandbox.base.on_lost(t.fake->sandbox.base.on_lost_ctx, &err);
     run(&t, "ok");
     finish(&t, "open run(load a,silent) run(fail,silent) run(ok) "
                "<3,ok,Before this cell, it ended. " SANDBOX_LOST_TEXT
@@ -552,7 +512,7 @@ test_sandbox_tells_of_a_loss_while_idle(void **state)
     begin(&t, &keeping_ops);
     run(&t, "ok");
     loop_run(t.loop);
-    t.fake->base.on_lost(t.fake->base.on_lost_ctx, &err);
+    t.fake->sandbox.base.on_lost(t.fake->sandbox.base.on_lost_ctx, &err);
     run(&t, "ok");
     run(&t, "ok");
     finish(&t, "open run(ok) <0,ok,-,-> open run(ok) <3,ok,Before this cell, "

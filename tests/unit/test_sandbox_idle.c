@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/loop.h"
 #include "base/sbuf.h"
+#include "helpers/fake_sandbox.h"
 #include "sandbox/sandbox.h"
 
 /*
@@ -24,10 +25,8 @@
  * the loop. The code of a cell says how it ends: "ok", "fail", "die".
  */
 struct fake {
-    struct sandbox_backend base;
-    struct loop *loop;
+    struct fake_sandbox sandbox; /* first */
     struct sbuf *log;
-    struct loop_task *task;
     struct sandbox_ops ops;
     int n_failing_opens;
     enum error_code suspend_ends;
@@ -36,13 +35,9 @@ struct fake {
     void (*in_suspend)(void *ctx); /* NULL, or called within suspend */
     void *in_suspend_ctx;
 
-    sandbox_done_fn done;
     sandbox_vars_fn vars_done;
     sandbox_saved_fn saved_done;
-    struct sandbox_cell_handlers on;
-    void *ctx;
     const char *code; /* borrowed: of the running cell */
-    struct error err;
 };
 
 struct test {
@@ -56,30 +51,14 @@ struct test {
 };
 
 static void
-report(void *ctx)
-{
-    struct fake *f = ctx;
-    sandbox_done_fn done = f->done;
-
-    f->task = NULL;
-    f->done = NULL;
-    done(f->ctx, f->err.code == ERR_NONE ? SANDBOX_DONE : SANDBOX_ERROR,
-         f->err.code != ERR_NONE ? &f->err : NULL);
-}
-
-static void
 end_with(struct sandbox_backend *b, const char *what, sandbox_done_fn done,
          void *ctx, enum error_code code)
 {
     struct fake *f = (struct fake *)b;
+    struct error err = {.code = code, .msg = "it broke"};
 
-    /* One at a time is the contract. */
-    assert_null(f->task);
     sbuf_addf(f->log, "%s ", what);
-    f->done = done;
-    f->ctx = ctx;
-    f->err = (struct error){.code = code, .msg = "it broke"};
-    f->task = loop_defer(f->loop, report, f);
+    fake_sandbox_end(&f->sandbox, done, ctx, &err);
 }
 
 static void
@@ -108,7 +87,7 @@ lose(struct fake *f)
     struct error err = {.code = ERR_SANDBOX, .msg = "it has died"};
 
     sbuf_add_str(f->log, "died ");
-    f->base.on_lost(f->base.on_lost_ctx, &err);
+    f->sandbox.base.on_lost(f->sandbox.base.on_lost_ctx, &err);
 }
 
 static void
@@ -122,13 +101,13 @@ fake_suspend(struct sandbox_backend *b, sandbox_done_fn done, void *ctx)
 }
 
 static void
-lose_first(void *ctx)
+lose_first(void *fake)
 {
-    struct fake *f = ctx;
+    struct fake *f = fake;
+    struct error err = f->sandbox.err;
 
-    f->task = NULL;
     lose(f);
-    f->task = loop_defer(f->loop, report, f);
+    fake_sandbox_end(&f->sandbox, f->sandbox.done, f->sandbox.ctx, &err);
 }
 
 static void
@@ -137,8 +116,8 @@ fake_suspend_and_die(struct sandbox_backend *b, sandbox_done_fn done, void *ctx)
     struct fake *f = (struct fake *)b;
 
     fake_suspend(b, done, ctx);
-    loop_task_remove(f->task);
-    f->task = loop_defer(f->loop, lose_first, f);
+    loop_task_remove(take_ptr(&f->sandbox.task));
+    fake_sandbox_defer(&f->sandbox, lose_first);
 }
 
 static void
@@ -154,9 +133,9 @@ fake_stop(struct sandbox_backend *b, sandbox_done_fn done, void *ctx)
 }
 
 static void
-report_cell(void *ctx)
+report_cell(void *fake)
 {
-    struct fake *f = ctx;
+    struct fake *f = fake;
     bool dies = strcmp(f->code, "die") == 0;
     bool fails = strcmp(f->code, "fail") == 0;
     struct sandbox_outcome outcome = {
@@ -167,9 +146,9 @@ report_cell(void *ctx)
         .variables_lost = dies,
     };
 
-    f->task = NULL;
-    f->on.on_done(f->ctx, dies ? SANDBOX_RESTARTED : SANDBOX_DONE, &outcome,
-                  NULL);
+    f->sandbox.on.on_done(f->sandbox.ctx,
+                          dies ? SANDBOX_RESTARTED : SANDBOX_DONE, &outcome,
+                          NULL);
 }
 
 static void
@@ -178,12 +157,12 @@ fake_run_cell(struct sandbox_backend *b, const struct sandbox_cell *cell,
 {
     struct fake *f = (struct fake *)b;
 
-    assert_null(f->task);
+    assert_null(f->sandbox.task);
     f->code = cell->code;
-    f->on = *on;
-    f->ctx = ctx;
+    f->sandbox.on = *on;
+    f->sandbox.ctx = ctx;
     sbuf_addf(f->log, "run(%s%s) ", cell->code, cell->silent ? ",silent" : "");
-    f->task = loop_defer(f->loop, report_cell, f);
+    fake_sandbox_defer(&f->sandbox, report_cell);
 }
 
 static void
@@ -193,18 +172,18 @@ fake_interrupt(struct sandbox_backend *b)
 }
 
 static void
-report_asked(void *ctx)
+report_asked(void *fake)
 {
-    struct fake *f = ctx;
+    struct fake *f = fake;
     struct sandbox_vars vars = {0};
     struct sandbox_saved saved = {0};
-    struct error *err = f->err.code != ERR_NONE ? &f->err : NULL;
+    struct error *err =
+        f->sandbox.err.code != ERR_NONE ? &f->sandbox.err : NULL;
 
-    f->task = NULL;
     if (f->vars_done != NULL)
-        f->vars_done(f->ctx, err == NULL ? &vars : NULL, err);
+        f->vars_done(f->sandbox.ctx, err == NULL ? &vars : NULL, err);
     else
-        f->saved_done(f->ctx, err == NULL ? &saved : NULL, err);
+        f->saved_done(f->sandbox.ctx, err == NULL ? &saved : NULL, err);
 }
 
 static void
@@ -213,13 +192,13 @@ ask(struct sandbox_backend *b, const char *what, sandbox_vars_fn vars_done,
 {
     struct fake *f = (struct fake *)b;
 
-    assert_null(f->task);
+    assert_null(f->sandbox.task);
     sbuf_addf(f->log, "%s ", what);
     f->vars_done = vars_done;
     f->saved_done = saved_done;
-    f->ctx = ctx;
-    f->err = (struct error){.code = f->asked_ends};
-    f->task = loop_defer(f->loop, report_asked, f);
+    f->sandbox.ctx = ctx;
+    f->sandbox.err = (struct error){.code = f->asked_ends};
+    fake_sandbox_defer(&f->sandbox, report_asked);
 }
 
 static void
@@ -258,8 +237,7 @@ fake_close(struct sandbox_backend *b)
     struct fake *f = (struct fake *)b;
 
     sbuf_add_str(f->log, "close ");
-    loop_task_remove(f->task);
-    free(f);
+    fake_sandbox_close(b);
 }
 
 static const struct sandbox_ops fake_ops = {
@@ -371,10 +349,10 @@ begin(struct test *t, int64_t suspend_ms, int64_t close_ms)
     assert_non_null(t->loop);
     t->fake = xcalloc(1, sizeof(*t->fake));
     t->fake->ops = fake_ops;
-    t->fake->base.ops = &t->fake->ops;
-    t->fake->loop = t->loop;
+    t->fake->sandbox.base.ops = &t->fake->ops;
+    t->fake->sandbox.loop = t->loop;
     t->fake->log = &t->log;
-    t->sb = sandbox_new(t->loop, &t->fake->base, &limits);
+    t->sb = sandbox_new(t->loop, &t->fake->sandbox.base, &limits);
     sandbox_on_late_end(t->sb, on_late, t);
 }
 

@@ -11,7 +11,6 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -26,13 +25,8 @@
 #include "sandbox/sandbox.h"
 
 struct fake {
-    struct sandbox_backend base;
+    struct fake_sandbox sandbox; /* first */
     struct sbuf *log;
-    struct loop *loop;
-    struct loop_task *task;
-    sandbox_done_fn opened;
-    struct sandbox_cell_handlers on;
-    void *ctx;
     bool runs;
 };
 
@@ -45,28 +39,6 @@ struct test {
 };
 
 static void
-report_open(void *ctx)
-{
-    struct fake *f = ctx;
-
-    f->task = NULL;
-    f->opened(f->ctx, SANDBOX_DONE, NULL);
-}
-
-static void
-fake_open(struct sandbox_backend *b,
-          void (*progress)(void *ctx, const char *what), sandbox_done_fn done,
-          void *ctx)
-{
-    struct fake *f = (struct fake *)b;
-
-    (void)progress;
-    f->opened = done;
-    f->ctx = ctx;
-    f->task = loop_defer(f->loop, report_open, f);
-}
-
-static void
 fake_run_cell(struct sandbox_backend *b, const struct sandbox_cell *cell,
               const struct sandbox_cell_handlers *on, void *ctx)
 {
@@ -74,12 +46,12 @@ fake_run_cell(struct sandbox_backend *b, const struct sandbox_cell *cell,
 
     assert_false(f->runs);
     f->runs = true;
-    f->on = *on;
-    f->ctx = ctx;
+    f->sandbox.on = *on;
+    f->sandbox.ctx = ctx;
     sbuf_addf(f->log, "run(%s) ", cell->code);
-    f->on.on_begin(f->ctx);
-    f->on.on_bytes(f->ctx, EVENT_STDOUT, "x", 1);
-    loop_stop(f->loop);
+    f->sandbox.on.on_begin(f->sandbox.ctx);
+    f->sandbox.on.on_bytes(f->sandbox.ctx, EVENT_STDOUT, "x", 1);
+    loop_stop(f->sandbox.loop);
 }
 
 static void
@@ -88,22 +60,13 @@ fake_interrupt(struct sandbox_backend *b)
     sbuf_add_str(((struct fake *)b)->log, b->no_grace ? "end " : "interrupt ");
 }
 
-static void
-fake_close(struct sandbox_backend *b)
-{
-    struct fake *f = (struct fake *)b;
-
-    loop_task_remove(f->task);
-    free(f);
-}
-
 static const struct sandbox_ops ops = {
     .caps = {.name = "fake", .stateful = true, .keeps_files = true},
-    .open = fake_open,
+    .open = fake_sandbox_open,
     .run_cell = fake_run_cell,
     .interrupt = fake_interrupt,
     UNUSED_SANDBOX_OPS,
-    .close = fake_close,
+    .close = fake_sandbox_close,
 };
 
 /* The cell really ends. */
@@ -118,8 +81,9 @@ end_cell(struct fake *f, enum sandbox_end end, enum event_outcome how)
         outcome.variables_lost = true;
     }
     f->runs = false;
-    f->on.on_bytes(f->ctx, EVENT_STDOUT, "y", 1);
-    f->on.on_done(f->ctx, end, &outcome, end == SANDBOX_LOST ? &err : NULL);
+    f->sandbox.on.on_bytes(f->sandbox.ctx, EVENT_STDOUT, "y", 1);
+    f->sandbox.on.on_done(f->sandbox.ctx, end, &outcome,
+                          end == SANDBOX_LOST ? &err : NULL);
 }
 
 /* ---- the caller ---- */
@@ -192,10 +156,10 @@ begin(struct test *t)
     t->loop = loop_new(&err);
     assert_non_null(t->loop);
     t->fake = xcalloc(1, sizeof(*t->fake));
-    t->fake->base.ops = &ops;
-    t->fake->loop = t->loop;
+    t->fake->sandbox.base.ops = &ops;
+    t->fake->sandbox.loop = t->loop;
     t->fake->log = &t->log;
-    t->sb = sandbox_new(t->loop, &t->fake->base, NULL);
+    t->sb = sandbox_new(t->loop, &t->fake->sandbox.base, NULL);
     sandbox_on_late_end(t->sb, on_late_end, t);
     op = run(t, "a", 7);
     loop_run(t->loop);
@@ -428,7 +392,7 @@ test_what_is_asked_while_files_come_back(void **state)
     loop_run(t.loop);
     ask_while_loading(&t);
     assert_string_equal(t.log.data, "<3,killed,-It ended. Loaded again: a.> ");
-    t.fake->base.on_lost(t.fake->base.on_lost_ctx, &err);
+    t.fake->sandbox.base.on_lost(t.fake->sandbox.base.on_lost_ctx, &err);
     run(&t, "b", 8);
     loop_run(t.loop);
     ask_while_loading(&t);
@@ -447,7 +411,7 @@ test_a_loss_while_idle(void **state)
     end_cell(t.fake, SANDBOX_DONE, EVENT_OK);
     loop_run(t.loop);
     assert_int_equal(sandbox_lost_cell(t.sb), 0);
-    t.fake->base.on_lost(t.fake->base.on_lost_ctx, &err);
+    t.fake->sandbox.base.on_lost(t.fake->sandbox.base.on_lost_ctx, &err);
     assert_int_equal(sandbox_lost_cell(t.sb), 7);
     assert_null(sandbox_take_late_loss(t.sb));
     /* The person at once, and the model with the next cell. */
@@ -466,7 +430,7 @@ test_a_loss_before_it(void **state)
     (void)begin(&t);
     end_cell(t.fake, SANDBOX_DONE, EVENT_OK);
     loop_run(t.loop);
-    t.fake->base.on_lost(t.fake->base.on_lost_ctx, &err);
+    t.fake->sandbox.base.on_lost(t.fake->sandbox.base.on_lost_ctx, &err);
     op = run(&t, "c", 9);
     loop_run(t.loop);
     sbuf_clear(&t.log);

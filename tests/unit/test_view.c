@@ -12,11 +12,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -24,153 +20,20 @@
 #include "base/array.h"
 #include "base/error.h"
 #include "base/io.h"
-#include "base/loop.h"
 #include "base/sbuf.h"
-#include "base/str.h"
 #include "model/event.h"
 #include "model/output.h"
 #include "model/sink.h"
 #include "model/table.h"
-#include "store/recorder.h"
-#include "store/session.h"
 #include "term/out.h"
+#include "unit/view_session.h"
 
-#define MAX_SCREEN (1u << 20)
-#define DOT "\xC2\xB7"
-#define BAR "\xE2\x94\x82"
-#define RULE "\xE2\x94\x80\xE2\x94\x80"
 #define DOTS "\xE2\x80\xA6"
 #define DASH "\xE2\x80\x93"
 #define TIMES "\xC3\x97"
 
 /* So wide that the paths of a test do not break its lines. */
 #define WIDE 300
-
-enum kind { PLAIN, JOINED, DUMB, TERMINAL, COLOUR };
-
-struct fixture {
-    char *dir;
-    struct session *session;
-    struct recorder *recorder;
-    struct loop *loop;
-    struct sink_chain *chain;
-    struct out *out;
-    struct view *view;
-    int fds[2];
-    struct sbuf text[2]; /* what was written; the directory reads "@" */
-};
-
-/* Set for a run in which no command can be typed. */
-static bool no_commands;
-
-static struct fixture *
-begin(enum kind kind, int columns, bool unicode)
-{
-    struct fixture *f = xcalloc(1, sizeof(*f));
-    struct error err = {0};
-    struct out_config out = {
-        .terminal = kind >= DUMB,
-        .sequences = kind >= TERMINAL,
-        .colour = kind == COLOUR,
-        .unicode = unicode,
-    };
-    struct view_config view = {
-        .graphics = "auto", .cell_ms = 120000, .no_commands = no_commands};
-
-    f->dir = xstrdup("/tmp/test_view.XXXXXX");
-    assert_non_null(mkdtemp(f->dir));
-    f->session = session_new(f->dir, &err);
-    assert_non_null(f->session);
-    f->recorder = recorder_new(f->session);
-    f->loop = loop_new(&err);
-    assert_non_null(f->loop);
-    for (size_t i = 0; i < 2; i++) {
-        f->fds[i] = memfd_create("screen", MFD_CLOEXEC);
-        assert_true(f->fds[i] >= 0);
-        sbuf_init(&f->text[i], MAX_SCREEN);
-    }
-    out.loop = f->loop;
-    out.main_fd = f->fds[0];
-    out.side_fd = f->fds[kind == JOINED ? 0 : 1];
-    f->out = out_new(&out);
-    if (kind >= DUMB)
-        out_set_size(f->out, columns, 24);
-    view.loop = f->loop;
-    view.out = f->out;
-    view.recorder = f->recorder;
-    f->view = view_new(&view);
-    f->chain = sink_chain_new();
-    sink_chain_add(f->chain, &recorder_sink, f->recorder);
-    sink_chain_add(f->chain, &view_sink, f->view);
-    return f;
-}
-
-/* Adds text with the directory of the session written as "@". */
-static void
-add_read(struct fixture *f, int fd, struct sbuf *sb)
-{
-    AUTO_SBUF struct sbuf raw = {0};
-    struct error err = {0};
-    const char *path = session_path(f->session);
-    const char *at = NULL;
-
-    sbuf_init(&raw, MAX_SCREEN);
-    assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
-    assert_int_equal(io_read_all(fd, &raw, &err), 0);
-    for (const char *p = raw.data; *p != '\0'; p = at) {
-        at = strstr(p, path);
-        if (at == NULL) {
-            sbuf_add_str(sb, p);
-            break;
-        }
-        sbuf_add(sb, p, (size_t)(at - p));
-        sbuf_add_char(sb, '@');
-        at += strlen(path);
-    }
-}
-
-/* Ends the screen: everything is written, and nothing can be added. */
-static void
-finish(struct fixture *f)
-{
-    view_free(f->view);
-    out_free(f->out);
-    for (size_t i = 0; i < 2; i++)
-        add_read(f, f->fds[i], &f->text[i]);
-}
-
-static void
-end(struct fixture *f)
-{
-    sink_chain_free(f->chain);
-    recorder_free(f->recorder);
-    session_free(f->session);
-    loop_free(f->loop);
-    assert_int_equal(io_remove_tree(f->dir, NULL), 0);
-    for (size_t i = 0; i < 2; i++) {
-        close(f->fds[i]);
-        sbuf_fini(&f->text[i]);
-    }
-    free(f->dir);
-    free(f);
-}
-
-static void
-expect_text(const char *where, const char *text, const char *expect)
-{
-    if (strcmp(text, expect) != 0)
-        fail_msg("%s:\n%s\n--- instead of\n%s", where, text, expect);
-}
-
-/* Finishes a screen with one channel and compares all of it. */
-static void
-expect_screen(struct fixture *f, const char *expect)
-{
-    finish(f);
-    expect_text("screen", f->text[0].data, expect);
-    assert_int_equal(f->text[1].len, 0);
-    end(f);
-}
 
 static void
 expect_channels(struct fixture *f, const char *expect_main,
@@ -180,61 +43,6 @@ expect_channels(struct fixture *f, const char *expect_main,
     expect_text("stdout", f->text[0].data, expect_main);
     expect_text("stderr", f->text[1].data, expect_side);
     end(f);
-}
-
-static void
-put(struct fixture *f, struct event ev)
-{
-    struct error err = {0};
-
-    if (sink_chain_put(f->chain, &ev, &err) < 0)
-        fail_msg("%s", err.msg);
-}
-
-static void
-put_text(struct fixture *f, enum event_kind kind, const char *text, bool over)
-{
-    put(f, (struct event){
-               .kind = kind, .text = text, .len = strlen(text), .end = over});
-}
-
-static void
-put_code(struct fixture *f, int cell, const char *code)
-{
-    put(f, (struct event){.kind = EVENT_CODE,
-                          .cell = cell,
-                          .text = code,
-                          .len = strlen(code),
-                          .end = true});
-}
-
-static void
-put_output(struct fixture *f, int cell, enum event_stream stream,
-           const char *text, size_t len)
-{
-    put(f, (struct event){.kind = EVENT_OUTPUT,
-                          .cell = cell,
-                          .stream = stream,
-                          .text = text,
-                          .len = len});
-}
-
-static void
-put_printed(struct fixture *f, int cell, const char *text)
-{
-    put_output(f, cell, EVENT_STDOUT, text, strlen(text));
-}
-
-static void
-put_cell_done(struct fixture *f, int cell, enum event_outcome outcome,
-              const char *reason)
-{
-    put(f, (struct event){.kind = EVENT_DONE,
-                          .scope = EVENT_SCOPE_CELL,
-                          .cell = cell,
-                          .outcome = outcome,
-                          .text = reason,
-                          .len = reason != NULL ? strlen(reason) : 0});
 }
 
 static void
@@ -618,157 +426,6 @@ test_ends_of_turns(void **state)
                     "  try again later\n");
 }
 
-/* ---- long output ----------------------------------------------------------
- */
-
-static void
-test_a_thousand_lines_are_cut_with_a_count(void **state)
-{
-    static const size_t pieces[] = {1, 13, 1000, 1u << 20};
-    AUTO_SBUF struct sbuf lines = {0};
-    AUTO_SBUF struct sbuf expect = {0};
-
-    (void)state;
-    sbuf_init(&lines, MAX_SCREEN);
-    sbuf_init(&expect, MAX_SCREEN);
-    sbuf_add_str(&expect, RULE " 1 python\nx\n" RULE "\n");
-    for (int i = 1; i <= 1000; i++) {
-        sbuf_addf(&lines, "line %d\n", i);
-        if (i == 201)
-            sbuf_add_str(&expect, DOT " 750 lines of output left out here " DOT
-                                      " :full 1\n");
-        if (i <= 200 || i > 950)
-            sbuf_addf(&expect, BAR " line %d\n", i);
-    }
-    for (size_t k = 0; k < LEN(pieces); k++) {
-        struct fixture *f = begin(DUMB, 80, true);
-
-        put_code(f, 1, "x");
-        for (size_t at = 0; at < lines.len; at += pieces[k])
-            put_output(f, 1, EVENT_STDOUT, lines.data + at,
-                       lines.len - at < pieces[k] ? lines.len - at : pieces[k]);
-        put_cell_done(f, 1, EVENT_OK, NULL);
-        expect_screen(f, expect.data);
-    }
-}
-
-static void
-test_lines_that_just_fit_are_whole(void **state)
-{
-    static const int counts[] = {199, 200, 201, 250, 251};
-
-    (void)state;
-    for (size_t k = 0; k < LEN(counts); k++) {
-        struct fixture *f = begin(DUMB, 80, true);
-        size_t n = 0;
-
-        put_code(f, 1, "x");
-        for (int i = 0; i < counts[k]; i++)
-            put_printed(f, 1, "a line\n");
-        put_cell_done(f, 1, EVENT_OK, NULL);
-        finish(f);
-        for (const char *p = f->text[0].data;
-             (p = strstr(p, BAR " a line\n")) != NULL; p++)
-            n++;
-        assert_int_equal(n, counts[k] < 250 ? counts[k] : 250);
-        assert_int_equal(strstr(f->text[0].data, "left out") != NULL,
-                         counts[k] > 250);
-        end(f);
-    }
-}
-
-/* However much comes without a line end, it is bounded and said. */
-static void
-test_output_without_line_ends(void **state)
-{
-    struct fixture *f = begin(DUMB, 80, true);
-    AUTO_FREE char *text = xmalloc(100000);
-
-    (void)state;
-    memset(text, 'x', 100000);
-    put_code(f, 1, "x");
-    for (int i = 0; i < 8; i++)
-        put_output(f, 1, EVENT_STDOUT, text, 100000);
-    put_cell_done(f, 1, EVENT_OK, NULL);
-    finish(f);
-    assert_true(f->text[0].len < 12000);
-    assert_non_null(strstr(f->text[0].data, "bytes]"));
-    end(f);
-}
-
-static void
-test_two_streams_do_not_share_lines(void **state)
-{
-    struct fixture *f = begin(DUMB, 80, true);
-
-    (void)state;
-    put_code(f, 1, "x");
-    put_output(f, 1, EVENT_STDOUT, "out", 3);
-    put_output(f, 1, EVENT_STDERR, "err\n", 4);
-    put_output(f, 1, EVENT_STDOUT, "more\n", 5);
-    put_cell_done(f, 1, EVENT_OK, NULL);
-    expect_screen(f, RULE " 1 python\nx\n" RULE "\n" BAR " out\n" BAR
-                          " err\n" BAR " more\n");
-}
-
-static void
-test_sequences_in_output_are_removed_and_counted(void **state)
-{
-    static const char TEXT[] = "\x1B]0;title\x07"
-                               "a\x1B[2Jb\n\x1B[?1049hc\n";
-    struct fixture *f = begin(DUMB, 80, true);
-
-    (void)state;
-    put_code(f, 1, "x");
-    put_printed(f, 1, TEXT);
-    put_cell_done(f, 1, EVENT_OK, NULL);
-    expect_screen(f, RULE " 1 python\nx\n" RULE "\n" BAR " ab\n" BAR " c\n" DOT
-                          " 3 control sequences removed\n");
-}
-
-/* ---- text that looks like the program's -----------------------------------
- */
-
-static void
-test_lines_that_look_like_the_programs_are_shifted(void **state)
-{
-    static const char TEXT[] = "Well:\n> not the person\n" DOT
-                               " no notice\nwarning: none\nerror: none\n" BAR
-                               " 12 no output\n" RULE " 9 python\n"
-                               "- a list\n>no mark\nwarnings: fine\n";
-    static const char EXPECT[] =
-        "Well:\n > not the person\n " DOT
-        " no notice\n warning: none\n error: none\n " BAR
-        " 12 no output\n " RULE " 9 python\n"
-        "- a list\n>no mark\nwarnings: fine\n";
-
-    (void)state;
-    for (size_t piece = 1; piece <= 3; piece++) {
-        struct fixture *f = begin(DUMB, 80, true);
-
-        for (size_t at = 0; at < strlen(TEXT); at += piece) {
-            size_t left = strlen(TEXT) - at;
-
-            put(f, (struct event){.kind = EVENT_TEXT,
-                                  .text = TEXT + at,
-                                  .len = left < piece ? left : piece});
-        }
-        put_text(f, EVENT_TEXT, "", true);
-        expect_screen(f, EXPECT);
-    }
-}
-
-static void
-test_first_line_that_looks_like_the_programs(void **state)
-{
-    struct fixture *f = begin(DUMB, 80, true);
-
-    (void)state;
-    put_text(f, EVENT_TEXT, "\n  > not the person", true);
-    put_text(f, EVENT_THINKING, "error: none", true);
-    expect_screen(f, " > not the person\n\n error: none\n");
-}
-
 /* ---- captions and files ---------------------------------------------------
  */
 
@@ -1017,98 +674,21 @@ test_load_report_of_a_wide_file(void **state)
     end(f);
 }
 
-/* ---- the program's own ----------------------------------------------------
- */
-
-/* A terminal would break lines anywhere, and what it puts at the left edge
-   could read as the program's own. */
-static void
-test_long_lines_are_broken_at_words(void **state)
-{
-    struct fixture *f = begin(DUMB, 40, true);
-
-    (void)state;
-    put_text(f, EVENT_TEXT,
-             "The total of all regions is 12,345.67 and "
-             "warning: nothing of it is missing, not even here.\n"
-             "  - an item",
-             true);
-    put_code(f, 1, "print('a line of code that is longer than forty columns')");
-    put_printed(f, 1,
-                "one two three four five six seven eight nine ten\n"
-                "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n");
-    put_cell_done(f, 1, EVENT_OK, NULL);
-    view_warning(f->view, "the file %s cannot be saved: no space is left", "x");
-    expect_screen(
-        f, "The total of all regions is 12,345.67\n"
-           "and warning: nothing of it is missing,\n"
-           "not even here.\n"
-           "  - an item\n"
-           "\n" RULE " 1 python\n"
-           "print('a line of code that is longer than forty "
-           "columns')\n" RULE "\n" BAR
-           " one two three four five six seven\n" BAR " eight nine ten\n" BAR
-           " aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n" BAR " aaaaaaaaaa\n"
-           "warning: the file x cannot be saved: no\n"
-           "  space is left\n");
-}
-
-/* The mark would begin the second row. */
-static void
-test_broken_lines_cannot_speak_for_the_program(void **state)
-{
-    struct fixture *f = begin(DUMB, 40, true);
-
-    (void)state;
-    put_text(f, EVENT_TEXT, "aaaaaaaaaa bbbbbbbbbb cccccccccc ddddddd ", false);
-    put_text(f, EVENT_TEXT, "error: no key", true);
-    expect_screen(f, "aaaaaaaaaa bbbbbbbbbb cccccccccc ddddddd\n"
-                     " error: no key\n");
-}
-
-static void
-test_own_lines(void **state)
-{
-    struct fixture *f = begin(DUMB, 80, true);
-    struct error err = {0};
-
-    (void)state;
-    view_note(f->view, "note %d", 1);
-    view_warning(f->view, "odd");
-    err_set(&err, ERR_SANDBOX, "no cell can run\nfix: do this");
-    view_error(f->view, &err);
-    view_question(f->view, "What?");
-    put_text(f, EVENT_TEXT, "That.", true);
-    view_break(f->view);
-    view_print(f->view, "a list\n");
-    view_block(f->view, "Traceback\n  x");
-    expect_screen(f, DOT " note 1\nwarning: odd\nerror: no cell can run\n"
-                         "  fix: do this\n\n> What?\n\nThat.\na list\n" BAR
-                         " Traceback\n" BAR "   x\n");
-}
-
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cost_of_a_turn),
         cmocka_unit_test(test_turn_on_a_terminal),
         cmocka_unit_test(test_turn_as_plain_text),
         cmocka_unit_test(test_turn_as_plain_text_on_one_channel),
         cmocka_unit_test(test_turn_in_ascii),
+        cmocka_unit_test(test_cost_of_a_turn),
         cmocka_unit_test(test_code_can_be_copied_with_and_without_colour),
         cmocka_unit_test(test_error_with_line_and_hint),
         cmocka_unit_test(test_error_without_hint_behind_output),
         cmocka_unit_test(test_error_that_would_speak_for_the_program),
         cmocka_unit_test(test_ends_of_cells),
         cmocka_unit_test(test_ends_of_turns),
-        cmocka_unit_test(test_a_thousand_lines_are_cut_with_a_count),
-        cmocka_unit_test(test_lines_that_just_fit_are_whole),
-        cmocka_unit_test(test_output_without_line_ends),
-        cmocka_unit_test(test_two_streams_do_not_share_lines),
-        cmocka_unit_test(test_sequences_in_output_are_removed_and_counted),
-        cmocka_unit_test(test_lines_that_look_like_the_programs_are_shifted),
-        cmocka_unit_test(test_first_line_that_looks_like_the_programs),
         cmocka_unit_test(test_no_command_is_named_where_none_can_be_typed),
         cmocka_unit_test(test_captions),
         cmocka_unit_test(test_files),
@@ -1118,9 +698,6 @@ main(void)
         cmocka_unit_test(test_load_report_at_30_columns),
         cmocka_unit_test(test_load_report_in_ascii),
         cmocka_unit_test(test_load_report_of_a_wide_file),
-        cmocka_unit_test(test_long_lines_are_broken_at_words),
-        cmocka_unit_test(test_broken_lines_cannot_speak_for_the_program),
-        cmocka_unit_test(test_own_lines),
     };
 
     return cmocka_run_group_tests_name("view", tests, NULL, NULL);
