@@ -165,6 +165,18 @@ def flush_output():
         S.fflush(None)
 
 
+def mend_builtins():
+    """The standard library looks names up there, which a cell may have deleted
+    or replaced. What can stand in the place of the original stays."""
+    current = vars(builtins)
+    for name, original in __builtins__.items():
+        value = current.get(name)
+        if callable(original) and (
+                not callable(value) or isinstance(original, type)
+                and not isinstance(value, type)):
+            current[name] = original
+
+
 def write_event(event, mark):
     with S.lock:
         if mark:
@@ -173,8 +185,7 @@ def write_event(event, mark):
         try:
             line = dumps(event)
         except Exception:
-            # json looks names up in the builtins a cell may have replaced.
-            vars(builtins).update(__builtins__)
+            mend_builtins()
             line = dumps(event)
         if mark:
             flush_output()
@@ -307,6 +318,7 @@ def part(name):
         if source is None:
             with open(path, encoding="utf-8") as file:
                 source = file.read()
+        mend_builtins()
         module = type(sys)("sandpiper_" + name)
         module.__builtins__ = __builtins__
         exec(compile(source, path, "exec", 0, True), module.__dict__)
@@ -738,10 +750,14 @@ def next_request():
 def handle(line):
     try:
         request = loads(line)
-        operation = OPS.get(request.get("op"))
     except Exception:
-        return
-    if operation is None:
+        mend_builtins()
+        try:
+            request = loads(line)
+        except Exception:
+            return
+    operation = type(request) is dict and OPS.get(str(request.get("op")))
+    if not operation:
         return
     try:
         operation(request)

@@ -205,6 +205,8 @@ def prepare_cells():
     builtins.get_ipython = kernel.get_ipython
     builtins.input = refuse("input()")
     builtins.exit = builtins.quit = kernel.end_cell
+    for name in ("display", "get_ipython", "input", "exit", "quit"):
+        kernel.__builtins__[name] = getattr(builtins, name)
     sys.breakpointhook = refuse("breakpoint()", "Print the values instead.")
     os.system = kernel.system
     if "SANDPIPER_WORKSPACE" in os.environ:

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The kernel: requests and events, its start and end, interrupts. Prints TAP."""
 import ast
+import builtins
 import glob
 import json
 import os
@@ -260,6 +261,16 @@ class Alone(unittest.TestCase):
         k.run("import builtins\nold = builtins.len, builtins.isinstance\n"
               "builtins.len = builtins.isinstance = None")
         self.assertEqual(k.result("6*7")["data"]["text/plain"], "42")
+        # Each alone, and what it takes to load a part of the kernel.
+        for name in sorted(n for n in vars(builtins) if n.islower()):
+            for change in ("del builtins.%s", "builtins.%s = 1"):
+                k.run("import builtins, sandpiper_kernel\n"
+                      "sandpiper_kernel.S.parts.clear()\n" + change % name)
+                self.assertNotIn("error", k.ask("vars"), change % name)
+                self.assertEqual(k.result("6*7")["data"]["text/plain"], "42",
+                                 change % name)
+        self.assertIn("nobody is at the keyboard",
+                      k.run("input()")["error"]["value"])
 
     def test_forked_child_is_not_the_kernel(self):
         k = self.kernel()

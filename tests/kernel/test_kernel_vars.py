@@ -40,6 +40,35 @@ class Vars(Shared):
         self.assertLess(len(answer["line"]), 1 << 20)
         return {v["name"]: (v["type"], v["size"]) for v in answer["vars"]}
 
+    def test_replaced_builtins(self):
+        """Pickles and the standard library look names up there."""
+        if tuple(map(int, self.k.ready["python"].split(".")[:2])) < (3, 10):
+            self.skipTest("older Pythons share the builtins of the caller")
+        path = os.path.join(self.k.home.name, "builtins.snapshot")
+        self.k.run("x = [1]\ny = {2: (3, 'b')}")
+        self.vars()
+        found = []
+        for change in ("del builtins.%s", "builtins.%s = 1"):
+            for name in ("bool", "dict", "int", "max", "memoryview", "object",
+                         "ord", "range", "slice", "tuple"):
+                for op in ("vars", "snapshot"):
+                    self.k.run("import builtins\n" + change % name)
+                    answer = self.k.ask(op, path=path)
+                    names = [v["name"] for v in answer.get("vars", [])]
+                    if (answer.get("saved") or names) != ["x", "y"] \
+                            or answer["left_out"]:
+                        found.append((change % name, answer))
+        self.assertEqual(found, [])
+        # What can be called may stay.
+        self.k.run("def print(*_): pass\nbuiltins.print = print")
+        self.k.ask("vars")
+        self.assertEqual(self.k.result("builtins.print is print")["data"], {
+            "text/plain": "True"})
+        self.k.run("builtins.print = builtins.__dict__['print'] = None")
+        self.k.ask("vars")
+        self.assertEqual(self.k.result("callable(builtins.print)")["data"], {
+            "text/plain": "True"})
+
     def test_ping(self):
         answer = self.k.ask("ping")
         self.assertEqual((answer["ev"], answer["id"]), ("pong", self.k.id))
