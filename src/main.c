@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
+#include "base/alloc.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/loop.h"
@@ -405,6 +406,7 @@ main(int argc, char **argv)
 
     open_standard_descriptors();
     close_memory();
+    alloc_return_large();
     signal(SIGPIPE, SIG_IGN);
     /* So that a file that grows too large is an error that can be told. */
     signal(SIGXFSZ, SIG_IGN);

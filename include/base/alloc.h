@@ -33,6 +33,11 @@ char *xasprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Frees what its readers see as const; for the owner only. NULL is allowed. */
 void free_const(const void *ptr);
 
+/* Once, at the start: from then on blocks of more than 1 MiB go back to the
+   system when they are freed. Else the C library keeps them for itself as soon
+   as it has seen one. Nothing where the library has no such switch. */
+void alloc_return_large(void);
+
 /* Called once before an abort for want of memory. NULL removes it. */
 void alloc_set_abort_hook(void (*hook)(void));
 

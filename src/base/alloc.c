@@ -5,12 +5,15 @@
 
 #include "base/alloc.h"
 
+#include <malloc.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#define LARGE_BYTES (1 << 20)
 
 static void (*abort_hook)(void);
 
@@ -158,4 +161,12 @@ void
 alloc_set_abort_hook(void (*hook)(void))
 {
     abort_hook = hook;
+}
+
+void
+alloc_return_large(void)
+{
+#ifdef M_MMAP_THRESHOLD
+    mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
+#endif
 }

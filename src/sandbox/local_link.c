@@ -24,6 +24,9 @@
 #define MAX_MARK_WAIT_MS 5000
 #define CHUNK_BYTES (128u << 10)
 #define MAX_REQUEST_BYTES (16u << 20)
+#define LARGE_BYTES (1u << 20)
+#define IN_DIGITS(number) #number
+#define DIGITS(number) IN_DIGITS(number)
 /* Most that is read of what an ended sandbox left in its pipes. */
 #define MAX_DRAIN_BYTES (8u << 20)
 
@@ -289,7 +292,8 @@ next_line(struct local_link *link, const char **line, size_t *len)
     *len =
         feed != NULL ? (size_t)(feed - start) : link->lines.len - link->line_at;
     if (*len > link->max_line_bytes)
-        break_off(link, "it sent an event of over 16 MiB");
+        break_off(link, "it sent an event of over " DIGITS(
+                            LOCAL_LINK_MAX_LINE_MIB) " MiB");
     if (feed == NULL || link->broken)
         return false;
     link->line_at += *len + 1;
@@ -306,6 +310,24 @@ is_ascii(const char *text, size_t len)
         if ((unsigned char)text[i] >= 0x80)
             return false;
     return true;
+}
+
+/* Forgets the lines that are done. The room of a large one is given back: its
+   tree, and the picture in that, are as large again. */
+static void
+drop_lines(struct local_link *link)
+{
+    struct sbuf rest;
+
+    sbuf_drop(&link->lines, link->line_at);
+    link->scanned -= link->line_at;
+    link->line_at = 0;
+    if (link->lines.cap <= LARGE_BYTES)
+        return;
+    sbuf_init(&rest, link->lines.max);
+    sbuf_add(&rest, link->lines.data, link->lines.len);
+    sbuf_fini(&link->lines);
+    link->lines = rest;
 }
 
 /* Makes the next line the waiting event. False when there is none. */
@@ -331,6 +353,8 @@ next_event(struct local_link *link)
     mark = json_int(link->waiting, "m", 0);
     link->waiting_mark = mark > 0 ? (uint64_t)mark : 0;
     link->waiting_len = len;
+    if (len > LARGE_BYTES)
+        drop_lines(link);
     return true;
 }
 
@@ -406,11 +430,8 @@ advance(struct local_link *link)
     if (link->dead)
         return;
     release_streams(link);
-    if (link->waiting == NULL && link->line_at > 0) {
-        sbuf_drop(&link->lines, link->line_at);
-        link->scanned -= link->line_at;
-        link->line_at = 0;
-    }
+    if (link->waiting == NULL && link->line_at > 0)
+        drop_lines(link);
     if (!link->dead)
         set_watches(link);
 }

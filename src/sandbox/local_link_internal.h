@@ -18,7 +18,11 @@ struct cJSON;
 struct local_link;
 struct loop;
 
-#define LOCAL_LINK_MAX_LINE_BYTES (16u << 20)
+/* A picture of MIME_BUNDLE_MAX_PNG_BYTES is 10.7 MiB of base64, its text up to
+   0.8 MiB of escapes: more would be no event of the kernel's. A line, its tree
+   and the picture are in memory at one time. */
+#define LOCAL_LINK_MAX_LINE_MIB 12
+#define LOCAL_LINK_MAX_LINE_BYTES ((size_t)LOCAL_LINK_MAX_LINE_MIB << 20)
 #define LOCAL_LINK_MAX_DEPTH 16
 #define LOCAL_LINK_MARK_WAIT_MS 50
 

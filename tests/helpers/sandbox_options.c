@@ -69,6 +69,7 @@ static const struct option {
     {"idle_close_ms", INT64, AT(limits.idle_close_ms)},
     {"timeout_ms", INT64, AT(timeout_ms)},
     {"count", FLAG, AT(count)},
+    {"no_stop", FLAG, AT(no_stop)},
 };
 
 static void

@@ -18,6 +18,7 @@ struct sandbox_options {
     struct sandbox_limits limits;
     int64_t timeout_ms;
     bool count;
+    bool no_stop;
 };
 
 /*

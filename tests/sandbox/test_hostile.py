@@ -220,7 +220,7 @@ def test_forged_errors_are_cut():
     cell = run("""
 import json, os, sys
 id = sys.modules["sandpiper_kernel"].S.id
-big = "v" * (3 << 20)
+big = "v" * (5 << 19)
 os.write(4, (json.dumps({"ev": "note", "id": id, "kind": "limit",
                          "text": "n" * 50000}) + "\\n").encode())
 line = json.dumps({"ev": "done", "id": id, "status": "error", "error": {
@@ -452,14 +452,14 @@ def test_garbage_on_the_event_pipe():
         check_next(lost=cell.end == "restarted")
 
 
-# Lines of less than 16 MiB whose trees, or repaired texts, would take many
+# Lines of less than 12 MiB whose trees, or repaired texts, would take many
 # times as much.
 SWOLLEN = {
-    "numbers": "b'{\"ev\":\"x\",\"a\":[' + b'0,' * 7000000 + b'0]}\\n'",
-    "objects": "b'{\"ev\":\"x\",\"a\":[' + b'{},' * 5000000 + b'0]}\\n'",
-    "never closed": "b'{\"ev\":\"x\",\"a\":[' + b'0,' * 7000000 + b'0\\n'",
-    "bytes": "b'{\"ev\":\"' + b'\\xff' * 15000000 + b'\"}\\n'",
-    "escapes": "b'{\"ev\":\"' + b'\\\\u0000' * 2700000 + b'\"}\\n'",
+    "numbers": "b'{\"ev\":\"x\",\"a\":[' + b'0,' * 6000000 + b'0]}\\n'",
+    "objects": "b'{\"ev\":\"x\",\"a\":[' + b'{},' * 4000000 + b'0]}\\n'",
+    "never closed": "b'{\"ev\":\"x\",\"a\":[' + b'0,' * 6000000 + b'0\\n'",
+    "bytes": "b'{\"ev\":\"' + b'\\xff' * 12000000 + b'\"}\\n'",
+    "escapes": "b'{\"ev\":\"' + b'\\\\u0000' * 2000000 + b'\"}\\n'",
 }
 
 
@@ -486,10 +486,10 @@ def test_endless_line_on_the_event_pipe():
                timeout_ms=20000)
     assert cell.end == "restarted" and cell.lost, cell
     assert cell.outcome == "died", cell
-    assert "16 MiB" in cell.reason, cell
+    assert "over 12 MiB" in cell.reason, cell
     check_next(lost=True)
     # A line of nearly as much is read.
-    cell = run("import os\nd = memoryview(b'{\"ev\":\"x' + b'a' * 16777000 + "
+    cell = run("import os\nd = memoryview(b'{\"ev\":\"x' + b'a' * 12582000 + "
                "b'\"}\\n')\nwhile d:\n    d = d[os.write(4, d):]\nprint('on')",
                timeout_ms=20000)
     assert cell.outcome == "ok" and cell.stdout == "on\n", cell

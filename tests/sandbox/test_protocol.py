@@ -4,19 +4,29 @@
 interpreter is a fake, so that each is exactly the one that is meant."""
 
 import base64
+import inspect
 import os
 import sys
+import zlib
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "helpers"))
 
 import tap  # noqa: E402
-from png_chunks import one_row  # noqa: E402
-from sandbox_session import Fake  # noqa: E402
+from png_chunks import CELL, SIGNATURE, chunk, ihdr  # noqa: E402
+from sandbox_session import Fake, peak_mib  # noqa: E402
 
 
-def png():
-    return base64.b64encode(one_row(1, 1, b"\0\1\2\3")).decode()
+def png(n_bytes=None):
+    """In base64: one of a pixel, or of that many bytes."""
+    head = SIGNATURE + ihdr(1, 1)
+    rest = chunk(b"IDAT", zlib.compress(b"\0\1\2\3")) + chunk(b"IEND", b"")
+    if n_bytes is not None:
+        head += chunk(b"teSt", bytes(n_bytes - len(head) - len(rest) - 12))
+    return base64.b64encode(head + rest).decode()
+
+
+PNG = "import base64\n" + CELL + inspect.getsource(png)
 
 
 def lost(cell, words):
@@ -88,11 +98,31 @@ def test_large_line_that_is_allowed():
     with Fake() as sb:
         cell = sb.cell("""
 send({"ev": "note", "id": id, "kind": "k", "text": "t",
-      "more": "x" * (15 << 20)})
+      "more": "x" * ((12 << 20) - 100)})
 send(b'{"ev":"note","id":%d,"kind":"k","text":"deep","a":' % id
      + b"[" * 15 + b"]" * 15 + b"}\\n")
 """)
         assert [n["text"] for n in cell.notes] == ["t", "deep"], cell
+
+
+@tap.timeout(120)
+def test_largest_picture_arrives():
+    """With the longest text beside it, every character as an escape. What of
+    it is no longer needed is given back before the next copy is made."""
+    with Fake() as sb:
+        for _ in range(2):
+            cell = sb.cell(PNG + """
+for n_bytes in (8 << 20, (8 << 20) + 1):
+    data = {"image/png": png(n_bytes), "text/plain": chr(0x1f600) * 65536}
+    send({"ev": "display", "id": id, "data": data,
+          "meta": {"width": 1, "height": 1, "title": "t" * 200}})
+""", timeout=90)
+            assert cell.outcome == "ok" and not cell.lost, cell.reason
+            assert [o["png"] for o in cell.outputs] == [8 << 20, 0]
+            assert all(o["text"] for o in cell.outputs)
+        if not os.environ.get("SANDPIPER_SANITIZERS", "").strip():
+            peak = peak_mib(sb.process.pid)
+            assert peak < 30, peak
 
 
 # ---- too much for one cell -------------------------------------------------
@@ -128,7 +158,8 @@ ENDS = {
     "b'{\"ev\":\"note\"} x\\n'": "no event",
     "b'{\"ev\":\"a\\0b\"}\\n'": "no event",
     "b'{\"ev\":\"a\\xffb\"}\\n'": "no event",
-    "b'x' * (17 << 20)": "over 16 MiB",
+    "b'x' * ((12 << 20) + 1)": "over 12 MiB",
+    "b'{\"ev\":\"' + b'x' * ((12 << 20) - 8) + b'\"}\\n'": "over 12 MiB",
     "b'{\"a\":[' + b'1,' * 200000 + b'1]}\\n'": "no event",
     "b'{\"ev\":\"pong\"}\\n' * 100": "nobody had asked for",
 }
