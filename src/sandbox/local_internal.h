@@ -163,6 +163,7 @@ struct local {
     bool is_frozen;    /* suspended by its control group, not by signals */
     bool settling;     /* being suspended: not all have stopped yet */
     unsigned n_settles;
+    unsigned n_quiet_settles; /* in a row, at which nothing was computing */
     struct loop_timer *settle_timer;
     struct loop_timer *resume_timer;
     int64_t ping_id;

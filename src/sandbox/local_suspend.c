@@ -16,10 +16,19 @@
 /* An import that was stopped in the middle goes on first. */
 #define RESUME_MS 30000
 #define MAX_PING_BYTES 64u
-/* One that waits in a call of the system for long counts as stopped: a signal
-   that it has got stops it before it runs again. */
+/* One that waits in a call of the system, and for that long, counts as stopped:
+   a signal that it has got stops it before it runs again. */
 #define SETTLE_MS 5
-#define MAX_SETTLES 400
+#define QUIET_SETTLES 400
+/* And one that computes after all of these is not to be stopped. */
+#define MAX_SETTLES 2000
+
+static void
+end_suspend(struct local *l)
+{
+    l->settling = false;
+    local_end_op(l, NULL);
+}
 
 static bool
 has_stopped(const struct local *l)
@@ -28,15 +37,37 @@ has_stopped(const struct local *l)
                         : local_watchdog_suspend(l->child.child_pid);
 }
 
+/* Whether a process of it has gone on. What sleeps would have been woken by its
+   signal. */
+static bool
+is_computing(const struct local *l)
+{
+    bool busy = false;
+
+    return local_watchdog_can_suspend(l->child.child_pid, 0, &busy) && busy;
+}
+
 static void
 settle(void *ctx)
 {
     struct local *l = ctx;
 
     l->settle_timer = NULL;
-    if (has_stopped(l) || ++l->n_settles > MAX_SETTLES) {
-        l->settling = false;
-        local_end_op(l, NULL);
+    if (has_stopped(l)) {
+        end_suspend(l);
+        return;
+    }
+    l->n_settles++;
+    l->n_quiet_settles = is_computing(l) ? 0 : l->n_quiet_settles + 1;
+    if (l->n_quiet_settles >= QUIET_SETTLES) {
+        end_suspend(l);
+        return;
+    }
+    if (l->n_settles >= MAX_SETTLES) {
+        LOG_WARN("a process of the sandbox does not stop");
+        /* Its end is handled as any other, and ends the operation. */
+        l->fault = "something in it could not be stopped";
+        local_bwrap_kill(&l->child);
         return;
     }
     l->settle_timer = loop_add_timer(l->loop, SETTLE_MS, settle, l);
@@ -71,6 +102,7 @@ local_suspend(struct sandbox_backend *b, sandbox_done_fn done, void *ctx)
     l->is_frozen = local_scope_freeze(l->scope, true);
     l->settling = true;
     l->n_settles = 0;
+    l->n_quiet_settles = 0;
     settle(l);
 }
 

@@ -115,6 +115,51 @@ for _ in range(4):
             assert sb.cell("print(2)").stdout == "2\n"
 
 
+# It waits in the kernel until its child has begun another program or ended.
+VFORKS = """
+import ctypes, os, platform, signal
+x = 1
+if os.fork() == 0:
+    x86 = platform.machine() == "x86_64"
+    ctypes.CDLL(None).syscall(56 if x86 else 220, 0x4000 | signal.SIGCHLD,
+                              0, 0, 0, 0)
+    while True:
+        signal.pause()
+"""
+NO_GROUP = "bus=/nonexistent"
+
+
+@tap.timeout(120)
+def test_what_waits_for_a_vfork_counts_as_stopped():
+    with Sandbox("idle_suspend_ms=200", NO_GROUP) as sb:
+        assert sb.cell(VFORKS).outcome == "ok"
+        suspended(sb)
+        assert sorted(inside(sb).values()) == ["D", "T", "T", "T"], inside(sb)
+        cell = sb.cell("print(x)")
+        assert cell.stdout == "1\n" and not cell.lost, cell
+
+
+@tap.timeout(180)
+def test_what_does_not_stop_is_ended():
+    """It would go on, unseen, in what is called suspended."""
+    with Sandbox("idle_suspend_ms=200", "no_stop=1", NO_GROUP,
+                 timeout=60) as sb:
+        assert sb.cell(SPIN).outcome == "ok"
+        pids = sb.descendants()
+        assert len(pids) >= 5, pids
+        late = sb.wait("late")
+        assert late["loss"] == (
+            "the interpreter was ended while no cell ran, since something in "
+            "it could not be stopped; variables and imports are gone"), late
+        gone(pids)
+        assert not any(e.get("state") == "suspended" for e in sb.events)
+        assert sb.info()["state"] == "new"
+        cell = sb.cell("print('x' in globals())")
+        assert cell.end == "restarted" and cell.lost, cell
+        assert cell.stdout == "False\n", cell
+        assert "could not be stopped. Variables" in cell.reason, cell
+
+
 ALARMS = """
 import ctypes, fcntl, os, platform, signal, threading
 x86 = platform.machine() == "x86_64"
