@@ -159,11 +159,8 @@ on_version(void *ctx, const struct proc_exit *status)
     stop_timer(d);
     listen_once(d);
     stop_listening(d);
-    if (status->code == 0) {
-        d->facts.bwrap_version = str_starts(d->said.data, "bubblewrap ")
-                                     ? doctor_parse_version(d->said.data)
-                                     : 0;
-    }
+    if (status->code == 0)
+        doctor_take_version(&d->facts, d->said.data);
     go_on(d, try_sandbox);
 }
 
@@ -281,7 +278,7 @@ can_try(const struct doctor *d)
     if (d->env.workspace == NULL)
         return false;
     if (d->facts.level != LOCAL_REDUCED)
-        return d->env.bwrap != NULL;
+        return d->env.bwrap != NULL && d->facts.bwrap_other == NULL;
     return d->env.warden != NULL &&
            local_level_check_landlock(d->facts.landlock_abi, &ignored) == 0;
 }

@@ -53,6 +53,17 @@ doctor_parse_version(const char *text)
     return (int)(parts[0] * 10000 + parts[1] * 100 + parts[2]);
 }
 
+void
+doctor_take_version(struct doctor_facts *f, const char *said)
+{
+    if (str_starts(said, "bubblewrap ")) {
+        f->bwrap_version = doctor_parse_version(said);
+        return;
+    }
+    free(f->bwrap_other);
+    f->bwrap_other = xstrndup(said, strcspn(said, "\n"));
+}
+
 /* --- the kernel --- */
 
 static bool
@@ -166,7 +177,7 @@ count_tasks(uid_t uid)
 }
 
 static void
-gather_tasks(struct doctor_facts *f)
+gather_limits(struct doctor_facts *f)
 {
     struct rlimit limit = {0};
 
@@ -174,6 +185,9 @@ gather_tasks(struct doctor_facts *f)
     f->max_tasks = -1;
     if (getrlimit(RLIMIT_NPROC, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
         f->max_tasks = (int64_t)limit.rlim_cur;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
+        limit.rlim_cur != RLIM_INFINITY)
+        f->max_files = (int64_t)limit.rlim_cur;
 }
 
 static void
@@ -225,7 +239,7 @@ doctor_facts_gather(struct doctor_facts *f, struct local_env *env,
         f->python = xstrdup(env->python);
     if (f->identity_error == NULL)
         gather_workspace(f, env, config);
-    gather_tasks(f);
+    gather_limits(f);
     gather_core_pattern(f);
     gather_mask(f);
     memset(&err, 0, sizeof(err));
@@ -243,6 +257,7 @@ doctor_facts_fini(struct doctor_facts *f)
         f->identity_error,
         f->bwrap,
         f->bwrap_error,
+        f->bwrap_other,
         f->warden,
         f->warden_error,
         f->scope_why,

@@ -18,6 +18,7 @@
 #include "sandbox/local_level_internal.h"
 
 #define MAX_TEXT_BYTES 16384u
+#define FEW_FILES 128   /* proc_start alone numbers them from 64 on */
 #define FEW_TASKS 64    /* left to the user: bubblewrap and Python need some */
 #define BWRAP_LEAST 700 /* 0.7.0 has --size */
 #define BWRAP_WHOLE 800 /* 0.8.0 has --disable-userns */
@@ -269,6 +270,21 @@ find_warden(const struct doctor_facts *facts, struct doctor_report *r)
 }
 
 static void
+add_other_program(const struct doctor_facts *facts, struct doctor_report *r)
+{
+    struct doctor_finding *f = add(r, DOCTOR_FAIL, "bubblewrap");
+
+    f->what = text("%s, which is not bubblewrap", facts->bwrap);
+    f->why =
+        facts->bwrap_other[0] != '\0'
+            ? text("asked for its version it says: %.100s", facts->bwrap_other)
+            : text("asked for its version it says nothing");
+    f->fix = text("install bubblewrap there, or correct sandbox.bwrap in the "
+                  "configuration, or leave it out: /usr/bin/bwrap and "
+                  "/usr/local/bin/bwrap are then tried");
+}
+
+static void
 find_bwrap(const struct doctor_facts *facts, struct doctor_report *r)
 {
     struct doctor_finding *f;
@@ -279,6 +295,10 @@ find_bwrap(const struct doctor_facts *facts, struct doctor_report *r)
         fill_by_error(add(r, DOCTOR_FAIL, "bubblewrap"),
                       facts->bwrap_error != NULL ? facts->bwrap_error
                                                  : "not looked for");
+        return;
+    }
+    if (facts->bwrap_other != NULL) {
+        add_other_program(facts, r);
         return;
     }
     f = add(r, DOCTOR_OK, "bubblewrap");
@@ -411,7 +431,9 @@ add_failed_sandbox(const struct doctor_facts *facts, struct doctor_report *r)
                   ? text("could not be made: %.300s", line)
                   : text("could not be made, and %s said nothing",
                          is_reduced(facts) ? "the warden" : "bubblewrap");
-    if (is_reduced(facts))
+    if (failed_for(facts, LOCAL_CAUSE_FILES_USED_UP))
+        fill_by_advice(f, &advice);
+    else if (is_reduced(facts))
         f->fix = text("install the program anew, with all its parts, or set "
                       "sandbox.isolation to full");
     else if (remedy == LOCAL_REMEDY_NONE || remedy == LOCAL_REMEDY_NO_PROC)
@@ -592,6 +614,23 @@ find_tasks(const struct doctor_facts *facts, struct doctor_report *r)
 }
 
 static void
+find_files(const struct doctor_facts *facts, struct doctor_report *r)
+{
+    bool failed = failed_for(facts, LOCAL_CAUSE_FILES_USED_UP);
+    struct doctor_finding *f;
+
+    if (!failed && (facts->max_files == 0 || facts->max_files >= FEW_FILES))
+        return;
+    f = add(r, failed ? DOCTOR_FAIL : DOCTOR_WARN, "open files");
+    f->what = facts->max_files > 0
+                  ? text("this program may have %lld at a time",
+                         (long long)facts->max_files)
+                  : text("there are no more to be had");
+    f->why = text("a sandbox needs some more to begin");
+    fill_by_cause(f, LOCAL_CAUSE_FILES_USED_UP, facts);
+}
+
+static void
 find_memory(const struct doctor_facts *facts, struct doctor_report *r)
 {
     struct doctor_finding *f = add(r, DOCTOR_OK, "memory");
@@ -671,11 +710,12 @@ doctor_findings_make(const struct doctor_facts *facts,
 {
     static void (*const finders[])(const struct doctor_facts *,
                                    struct doctor_report *) = {
-        find_system,     find_processor,   find_kernel,     find_identity,
-        find_level,      find_landlock,    find_warden,     find_bwrap,
-        find_namespaces, find_apparmor,    find_proc,       find_workspace,
-        find_tasks,      find_memory,      find_core_dumps, find_sandbox,
-        find_python,     find_interpreter, find_modules,    find_helper,
+        find_system,     find_processor, find_kernel,      find_identity,
+        find_level,      find_landlock,  find_warden,      find_bwrap,
+        find_namespaces, find_apparmor,  find_proc,        find_workspace,
+        find_tasks,      find_files,     find_memory,      find_core_dumps,
+        find_sandbox,    find_python,    find_interpreter, find_modules,
+        find_helper,
     };
 
     memset(report, 0, sizeof(*report));

@@ -50,6 +50,7 @@ struct doctor_facts {
     bool bwrap_writable; /* by others than its owner */
     int bwrap_version;   /* 800 for 0.8.0; 0: not known */
     bool bwrap_asked;    /* for its version */
+    char *bwrap_other;   /* what it says that it is: no bubblewrap; else NULL */
 
     char *warden; /* at LOCAL_REDUCED; NULL: warden_error says why */
     char *warden_error;
@@ -69,6 +70,8 @@ struct doctor_facts {
 
     int64_t n_tasks;   /* processes and threads of uid now */
     int64_t max_tasks; /* -1: no limit */
+    int64_t max_files; /* that the program may have open; 0: not known, or no
+                          limit */
 
     /* A control group around the interpreter that was tried. */
     enum doctor_trial scope;
@@ -99,6 +102,9 @@ void doctor_facts_fini(struct doctor_facts *facts);
 
 /* "bubblewrap 0.8.0" as 800; 0 for what is none. A pure function. */
 int doctor_parse_version(const char *text);
+
+/* Takes what a program in the place of bubblewrap says to --version. Pure. */
+void doctor_take_version(struct doctor_facts *facts, const char *said);
 
 /* Takes the lines that the cell with doctor_cell_code printed. Pure. */
 void doctor_take_modules(struct doctor_facts *facts, const char *printed);

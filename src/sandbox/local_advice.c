@@ -63,6 +63,10 @@ static const struct {
     /* Python's own, when the limit leaves room for bubblewrap alone. */
     {"can't start new thread", LOCAL_REMEDY_NONE,
      LOCAL_CAUSE_PROCESSES_USED_UP},
+    {"Too many open files", LOCAL_REMEDY_NONE, LOCAL_CAUSE_FILES_USED_UP},
+    /* Of proc_start, where the limit is below the numbers that it needs. */
+    {"moving descriptors: Invalid argument", LOCAL_REMEDY_NONE,
+     LOCAL_CAUSE_FILES_USED_UP},
     {"Failed to make / slave", LOCAL_REMEDY_NONE, LOCAL_CAUSE_MOUNTS_DENIED},
     {"Failed to mount tmpfs", LOCAL_REMEDY_NONE, LOCAL_CAUSE_MOUNTS_DENIED},
     {"Can't mount tmpfs", LOCAL_REMEDY_NONE, LOCAL_CAUSE_MOUNTS_DENIED},
@@ -384,6 +388,18 @@ advise_processes(const struct advice_call *c)
         set_fix(c, "end some programs, or raise the limit: ulimit -u");
 }
 
+static void
+advise_files(const struct advice_call *c)
+{
+    c->advice->why = "the limit of open files is too low, or used up";
+    if (c->system->container != LOCAL_CONTAINER_NONE)
+        set_fix(c, "raise the limit: ulimit -n 1024, and --ulimit nofile of "
+                   "the container");
+    else
+        set_fix(c, "raise the limit: ulimit -n 1024 (where that is refused: "
+                   "nofile in /etc/security/limits.conf)");
+}
+
 /* Whether python3 of this release is older than 3.8. */
 static bool
 has_old_python(const struct local_system *s)
@@ -483,6 +499,7 @@ static void (*const advisers[])(const struct advice_call *c) = {
     [LOCAL_CAUSE_MOUNTS_USED_UP] = advise_mounts_used_up,
     [LOCAL_CAUSE_NO_PROC] = advise_no_proc,
     [LOCAL_CAUSE_PROCESSES_USED_UP] = advise_processes,
+    [LOCAL_CAUSE_FILES_USED_UP] = advise_files,
     [LOCAL_CAUSE_NO_SECCOMP] = advise_no_seccomp,
     [LOCAL_CAUSE_NO_PYTHON] = advise_no_python,
     [LOCAL_CAUSE_PYTHON_FAILS] = advise_python_fails,

@@ -368,8 +368,26 @@ def test_bwrap_that_is_none():
     with Place() as place:
         place.config("sandbox:\n  bwrap: /usr/bin/true\n")
         report = examine(place, expect=False)
-        report.check("bubblewrap", "FAIL", "does not tell its version",
-                     "another program")
+        report.check("bubblewrap", "FAIL", "^/usr/bin/true, which is not "
+                     "bubblewrap$", "says: true .*\nfix: .*sandbox.bwrap")
+        report.check("sandbox", "-", "not tried")
+        assert report.failures() == ["bubblewrap"], report.text
+
+
+@tap.timeout(120)
+def test_few_open_files():
+    """None at all, no numbers as high as are needed, and not enough."""
+    if SANITIZED:
+        tap.skip("the sanitizers need some themselves")
+    with Place() as place:
+        for limit in (20, 40, 66):
+            report = examine(place, ["prlimit", "--nofile=%d" % limit],
+                             expect=False)
+            report.check("open files", "FAIL", "may have %d at" % limit,
+                         "fix: raise the limit: ulimit -n 1024")
+            report.check("sandbox", "FAIL", "could not be made",
+                         "as said of open files above")
+            assert report.failures() == ["open files", "sandbox"], report.text
 
 
 @tap.timeout(120)

@@ -57,6 +57,7 @@ fill_good(struct doctor_facts *f)
     f->reserve_bytes = 1u << 30;
     f->n_tasks = 200;
     f->max_tasks = 30000;
+    f->max_files = 1024;
     f->helper = xstrdup("/usr/libexec/sandpiper-picture");
     f->core_pattern = xstrdup("core");
     f->sandbox = DOCTOR_WORKED;
@@ -182,6 +183,22 @@ no_version(struct doctor_facts *f)
 }
 
 static void
+other_program(struct doctor_facts *f)
+{
+    fail_before_sandbox(f);
+    set(&f->bwrap, "/bin/true");
+    f->bwrap_version = 0;
+    doctor_take_version(f, "true (GNU coreutils) 9.1\nCopyright");
+}
+
+static void
+silent_program(struct doctor_facts *f)
+{
+    other_program(f);
+    doctor_take_version(f, "");
+}
+
+static void
 bwrap_of_somebody(struct doctor_facts *f)
 {
     f->bwrap_owner = 1234;
@@ -285,6 +302,35 @@ static void
 few_processes(struct doctor_facts *f)
 {
     f->n_tasks = 29990;
+}
+
+static void
+no_files(struct doctor_facts *f)
+{
+    f->max_files = 20;
+    fail_sandbox(f, "bwrap cannot be started: memory file kernel: Too many "
+                    "open files");
+}
+
+static void
+no_numbers_of_files(struct doctor_facts *f)
+{
+    f->max_files = 40;
+    fail_sandbox(f, "bwrap cannot be started: starting /usr/bin/bwrap: moving "
+                    "descriptors: Invalid argument");
+}
+
+static void
+files_taken(struct doctor_facts *f)
+{
+    f->max_files = 0;
+    fail_sandbox(f, "bwrap cannot be started: pipe: Too many open files");
+}
+
+static void
+few_files(struct doctor_facts *f)
+{
+    f->max_files = 80;
 }
 
 static void
@@ -411,6 +457,15 @@ reduced_fails(struct doctor_facts *f)
 }
 
 static void
+reduced_without_files(struct doctor_facts *f)
+{
+    reduced(f);
+    f->max_files = 20;
+    fail_sandbox(f, "sandpiper-warden cannot be started: pipe: Too many open "
+                    "files");
+}
+
+static void
 cgroup(struct doctor_facts *f)
 {
     f->scope = DOCTOR_WORKED;
@@ -474,6 +529,13 @@ static const struct situation situations[] = {
      "without --disable-userns", NULL, NULL, ""},
     {"no version", no_version, false, "bubblewrap", DOCTOR_FAIL,
      "does not tell its version", "another program", "--version", ""},
+    {"another program", other_program, false, "bubblewrap", DOCTOR_FAIL,
+     "/bin/true, which is not bubblewrap", "it says: true (GNU coreutils) 9.1",
+     "leave it out", ""},
+    {"which is not tried", other_program, false, "sandbox", DOCTOR_SKIPPED,
+     "not tried", NULL, NULL, ""},
+    {"one that says nothing", silent_program, false, "bubblewrap", DOCTOR_FAIL,
+     "/bin/true, which is not bubblewrap", "says nothing", "leave it out", ""},
     {"bubblewrap of somebody", bwrap_of_somebody, true, "bubblewrap",
      DOCTOR_WARN, "/usr/bin/bwrap", "user 1234", "root", ""},
     {"RHEL 9", rhel_9_kernel, true, "sandbox", DOCTOR_WARN,
@@ -510,6 +572,18 @@ static const struct situation situations[] = {
      "30000 of 30000", NULL, "ulimit -u", ""},
     {"few processes left", few_processes, true, "processes", DOCTOR_WARN,
      "29990 of 30000", NULL, "ulimit -u", ""},
+    {"no open files", no_files, false, "open files", DOCTOR_FAIL,
+     "may have 20 at a time", "some more to begin", "ulimit -n 1024", ""},
+    {"which is said once, as well", no_files, false, "sandbox", DOCTOR_FAIL,
+     "Too many open files", "as said of open files", NULL, ""},
+    {"no numbers for them", no_numbers_of_files, false, "open files",
+     DOCTOR_FAIL, "may have 40 at a time", NULL, "ulimit -n 1024", ""},
+    {"open files used up", files_taken, false, "open files", DOCTOR_FAIL,
+     "no more", NULL, "ulimit -n 1024", ""},
+    {"few open files", few_files, true, "open files", DOCTOR_WARN,
+     "may have 80 at a time", NULL, "ulimit -n 1024", ""},
+    {"enough of them", nothing, true, "open files", DOCTOR_OK, NULL, NULL, NULL,
+     NULL},
     {"no Python", no_python, false, "Python", DOCTOR_FAIL, "no Python", NULL,
      "install", ""},
     {"bad Python", bad_python, false, "interpreter", DOCTOR_FAIL, "SyntaxError",
@@ -559,6 +633,10 @@ static const struct situation situations[] = {
      "install", ""},
     {"the warden fails", reduced_fails, false, "sandbox", DOCTOR_FAIL,
      "made: sandpiper-warden: fork", NULL, "sandbox.isolation to full", ""},
+    {"nor open files there", reduced_without_files, false, "open files",
+     DOCTOR_FAIL, "may have 20", NULL, "ulimit -n", ""},
+    {"which is said once there", reduced_without_files, false, "sandbox",
+     DOCTOR_FAIL, "Too many open files", "as said of open files", NULL, ""},
     {"no interpreter, no cgroup known", no_bwrap, false, "memory", DOCTOR_OK,
      "or by a cgroup where", NULL, NULL, ""},
     {"a cgroup", cgroup, true, "memory", DOCTOR_OK, "by a cgroup that systemd",
