@@ -195,7 +195,8 @@ struct sandbox_info {
     int64_t idle_suspend_ms; /* -1: never */
     int64_t idle_close_ms;   /* 0: never */
     bool is_suspended;
-    int n_cells; /* run in this interpreter, the person's and the model's */
+    bool has_run; /* anything, in this interpreter or the one before it */
+    int n_cells;  /* run in this interpreter, the person's and the model's */
 };
 
 typedef void (*sandbox_progress_fn)(void *ctx, uint64_t done_bytes,

@@ -19,14 +19,14 @@ struct io_new;
 /* The longest name, in bytes. */
 #define SNAPSHOTS_MAX_NAME 64
 
-struct snapshot {
+struct snapshots_item {
     char *name; /* owned */
     uint64_t size_bytes;
     int64_t mtime_ns;
 };
 
-struct snapshot_list {
-    struct snapshot *items; /* owned; the newest first */
+struct snapshots_list {
+    struct snapshots_item *items; /* owned; the newest first */
     size_t n_items;
 };
 
@@ -38,8 +38,8 @@ bool snapshots_name_ok(const char *name);
 
 /* Those that are there; files of other names are none. out is owned by the
    caller. */
-void snapshots_list(struct snapshot_list *out);
-void snapshots_list_fini(struct snapshot_list *list);
+void snapshots_list(struct snapshots_list *out);
+void snapshots_list_fini(struct snapshots_list *list);
 
 /*
  * Begins one, mode 0600 in a directory of mode 0700; name NULL: the date and

@@ -41,7 +41,7 @@
 #define CPU_WEIGHT "50" /* half of what others have */
 
 struct local_scope {
-    struct loop *loop;
+    struct loop *loop;                /* borrowed */
     struct local_scope_config config; /* strings owned */
     struct local_scope_limits limits;
     local_scope_fn done;

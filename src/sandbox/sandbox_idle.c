@@ -50,34 +50,30 @@ may_suspend(const struct sandbox *sb)
            sandbox_caps(sb)->survives_suspend && !sb->no_suspend;
 }
 
-/* How long until the next of the two; -1: never. */
+/* For how long it is to be idle before the next of the two; 0: neither comes.
+ */
 static int64_t
-next_ms(const struct sandbox *sb)
+next_idle_ms(const struct sandbox *sb)
 {
-    int64_t next = -1;
+    int64_t suspend_ms = may_suspend(sb) ? sb->limits.idle_suspend_ms : 0;
+    int64_t close_ms = sb->limits.idle_close_ms;
 
-    if (may_suspend(sb))
-        next = sb->limits.idle_suspend_ms;
-    if (sb->limits.idle_close_ms > 0 &&
-        (next < 0 || sb->limits.idle_close_ms < next))
-        next = sb->limits.idle_close_ms;
-    if (next >= 0)
-        next -= clock_now_ms() - sb->idle_since_ms;
-    return next;
+    if (close_ms > 0 && (suspend_ms == 0 || close_ms < suspend_ms))
+        return close_ms;
+    return suspend_ms;
 }
 
 /* One timer and no looking meanwhile: an idle program does not wake up. */
 static void
 set_timer(struct sandbox *sb)
 {
-    int64_t delay_ms;
-    bool never = !may_suspend(sb) && sb->limits.idle_close_ms <= 0;
+    int64_t idle_ms = next_idle_ms(sb);
+    int64_t delay_ms = idle_ms - (clock_now_ms() - sb->idle_since_ms);
 
     loop_timer_remove(sb->idle_timer);
     sb->idle_timer = NULL;
-    if (never)
+    if (idle_ms == 0)
         return;
-    delay_ms = next_ms(sb);
     sb->idle_timer = loop_add_timer(sb->loop, delay_ms > 0 ? delay_ms : 0,
                                     handle_idle_timer, sb);
 }
@@ -266,5 +262,6 @@ sandbox_info(const struct sandbox *sb, struct sandbox_info *info)
     info->idle_close_ms = sb->limits.idle_close_ms;
     info->cell_ms = sb->limits.cell_ms;
     info->is_suspended = sb->state == SANDBOX_SUSPENDED;
+    info->has_run = sb->used;
     info->n_cells = info->uptime_ms > 0 ? sb->n_cells : 0;
 }

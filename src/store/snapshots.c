@@ -84,8 +84,8 @@ dir_or_error(struct error *err)
 static int
 compare(const void *a, const void *b)
 {
-    const struct snapshot *x = a;
-    const struct snapshot *y = b;
+    const struct snapshots_item *x = a;
+    const struct snapshots_item *y = b;
 
     if (x->mtime_ns != y->mtime_ns)
         return x->mtime_ns > y->mtime_ns ? -1 : 1;
@@ -93,7 +93,7 @@ compare(const void *a, const void *b)
 }
 
 static void
-add_entry(struct snapshot_list *out, int dir_fd, const char *name)
+add_entry(struct snapshots_list *out, int dir_fd, const char *name)
 {
     struct stat st;
 
@@ -102,7 +102,7 @@ add_entry(struct snapshot_list *out, int dir_fd, const char *name)
         !S_ISREG(st.st_mode))
         return;
     out->items = xgrow(out->items, out->n_items, sizeof(*out->items));
-    out->items[out->n_items++] = (struct snapshot){
+    out->items[out->n_items++] = (struct snapshots_item){
         .name = xstrdup(name),
         .size_bytes = (uint64_t)st.st_size,
         .mtime_ns =
@@ -111,7 +111,7 @@ add_entry(struct snapshot_list *out, int dir_fd, const char *name)
 }
 
 void
-snapshots_list(struct snapshot_list *out)
+snapshots_list(struct snapshots_list *out)
 {
     AUTO_FREE char *path = snapshots_dir();
     DIR *dir = path != NULL ? opendir(path) : NULL;
@@ -128,7 +128,7 @@ snapshots_list(struct snapshot_list *out)
 }
 
 void
-snapshots_list_fini(struct snapshot_list *list)
+snapshots_list_fini(struct snapshots_list *list)
 {
     for (size_t i = 0; i < list->n_items; i++)
         free(list->items[i].name);
@@ -188,7 +188,7 @@ snapshots_create(const char *name, struct io_new *file, struct error *err)
  */
 
 static void
-name_some(const struct snapshot_list *list, struct sbuf *sb)
+name_some(const struct snapshots_list *list, struct sbuf *sb)
 {
     for (size_t i = 0; i < list->n_items && i < MAX_NAMED; i++)
         sbuf_addf(sb, "%s%s", i > 0 ? ", " : "", list->items[i].name);
@@ -200,7 +200,7 @@ name_some(const struct snapshot_list *list, struct sbuf *sb)
 static char *
 find_name(const char *name, struct error *err)
 {
-    struct snapshot_list list;
+    struct snapshots_list list;
     char *found = NULL;
 
     snapshots_list(&list);

@@ -16,9 +16,9 @@
 #include "ui/view.h"
 
 struct checkup {
-    struct loop *loop; /* borrowed */
-    struct view *view; /* owned */
-    struct doctor *doctor;
+    struct loop *loop;     /* borrowed */
+    struct view *view;     /* owned */
+    struct doctor *doctor; /* owned */
     bool can_run;
 };
 

@@ -24,6 +24,7 @@
 
 #define MAX_LIST_BYTES (1u << 20)
 #define MAX_VALUE_BYTES 1024u
+#define MIB ((uint64_t)1 << 20)
 
 /* Where the second column of :sandbox begins. */
 #define VALUE_COLUMN 12u
@@ -114,8 +115,9 @@ run_vars(struct app *app, char *const *words, size_t n_words, struct error *err)
 /* ---- :restart -------------------------------------------------------------
  */
 
+/* lost: there was something to lose. */
 static void
-tell_restarted(struct app *app)
+tell_restarted(struct app *app, bool lost)
 {
     size_t n = 0;
     const struct sandbox_loaded *loaded =
@@ -128,35 +130,52 @@ tell_restarted(struct app *app)
         if (loaded[i].setup != NULL)
             sbuf_addf(&sb, "%s%s", sb.len > 0 ? ", " : "", loaded[i].variable);
     }
-    view_note(app->config.view,
-              "the interpreter is new; variables are gone%s%s",
+    view_note(app->config.view, "the interpreter is new%s%s%s",
+              lost ? "; variables are gone" : "",
               sb.len > 0 ? "; loaded again: " : "", sb.data);
+}
+
+static void
+end_restart(struct app *app, bool lost, enum sandbox_end end,
+            const struct error *err)
+{
+    app->op = NULL;
+    view_status(app->config.view, NULL);
+    if (err == NULL)
+        tell_restarted(app, lost);
+    else if (end == SANDBOX_RESTARTED)
+        view_note(app->config.view, "the interpreter is new%s",
+                  lost ? "; variables are gone" : "");
+    command_done(app, err);
 }
 
 static void
 on_restart(void *ctx, enum sandbox_end end, const struct error *err)
 {
-    struct app *app = ctx;
+    end_restart(ctx, true, end, err);
+}
 
-    app->op = NULL;
-    view_status(app->config.view, NULL);
-    if (err == NULL)
-        tell_restarted(app);
-    else if (end == SANDBOX_RESTARTED)
-        view_note(app->config.view,
-                  "the interpreter is new; variables are gone");
-    command_done(app, err);
+/* Nothing had run in it. */
+static void
+on_restart_of_unused(void *ctx, enum sandbox_end end, const struct error *err)
+{
+    end_restart(ctx, false, end, err);
 }
 
 static enum command_result
 run_restart(struct app *app, char *const *words, size_t n_words,
             struct error *err)
 {
+    struct sandbox_info info = {0};
+
     (void)words;
     (void)n_words;
     (void)err;
+    sandbox_info(app->config.sandbox, &info);
     app_op_status(app, "restarting");
-    app->op = sandbox_restart(app->config.sandbox, on_restart, app);
+    app->op =
+        sandbox_restart(app->config.sandbox,
+                        info.has_run ? on_restart : on_restart_of_unused, app);
     return CMD_WAIT;
 }
 
@@ -236,6 +255,14 @@ add_interpreter(struct sbuf *sb, size_t columns,
     add_line(sb, columns, "running for", text.data);
 }
 
+/* Limits are shown in the unit of their settings, so that a person finds what
+   was set; what is used of them is rounded up in the same unit. */
+static void
+add_mib(struct sbuf *sb, uint64_t bytes)
+{
+    sbuf_addf(sb, "%" PRIu64 " MiB", (bytes >> 20) + (bytes % MIB != 0));
+}
+
 /* "used of limit", or the limit alone where nothing runs. */
 static void
 add_used(struct sbuf *sb, size_t columns, const char *label, bool runs,
@@ -245,9 +272,9 @@ add_used(struct sbuf *sb, size_t columns, const char *label, bool runs,
 
     sbuf_init(&text, MAX_VALUE_BYTES);
     if (runs)
-        str_add_bytes(&text, used);
+        add_mib(&text, used);
     sbuf_add_str(&text, runs ? " of " : "at most ");
-    str_add_bytes(&text, limit);
+    add_mib(&text, limit);
     sbuf_add_str(&text, more);
     add_line(sb, columns, label, text.data);
 }
@@ -281,9 +308,8 @@ add_limits(struct sbuf *sb, size_t columns, const struct sandbox_info *info)
              info->workspace_limit_bytes, "");
     sbuf_clear(&text);
     add_setting(&text, info->cell_ms);
-    sbuf_add_str(&text, " and ");
-    str_add_bytes(&text, info->output_bytes);
-    sbuf_add_str(&text, " of output");
+    sbuf_addf(&text, " and %" PRIu64 " KiB of output",
+              info->output_bytes >> 10);
     add_line(sb, columns, "a cell", text.data);
 }
 
@@ -320,7 +346,7 @@ add_idle(struct sbuf *sb, size_t columns, const struct sandbox_info *info)
 static void
 add_snapshots(struct sbuf *sb, size_t columns)
 {
-    struct snapshot_list list;
+    struct snapshots_list list;
     AUTO_FREE char *dir = snapshots_dir();
     AUTO_SBUF struct sbuf text = {0};
     uint64_t total = 0;

@@ -61,7 +61,7 @@ complete_cell(const struct recorder *recorder, const char *word,
 static void
 complete_snapshot(const char *word, struct lineedit_candidates *out)
 {
-    struct snapshot_list list;
+    struct snapshots_list list;
 
     snapshots_list(&list);
     for (size_t i = 0; i < list.n_items; i++) {

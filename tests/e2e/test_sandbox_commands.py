@@ -125,6 +125,8 @@ def test_restart_before_anything():
     with Place() as place, ClaudeServer(asked("print(1)")) as server:
         done = place.script(server, stdin=":restart\n:restart\ngo\n")
         assert done.status == 0, done
+        assert told(done).count("the interpreter is new\n") == 2, done
+        assert "gone" not in told(done), done
 
 
 @tap.timeout(120)
@@ -373,8 +375,8 @@ def test_sandbox():
         text = s.text()
         for line in (r"state +ready", r"isolation +full",
                      r"python +/\S+ \(\d+\.\d+", r"running for .* 1 cell$",
-                     r"memory +[\d.]+ MB of [\d.]+ .B", r"processes +\d+ of 128",
-                     r"workspace +[\d.]+ k?B of 5.4 GB",
+                     r"memory +\d+ MiB of \d+ MiB", r"processes +\d+ of 128",
+                     r"workspace +\d+ MiB of 5120 MiB",
                      r"when idle +suspended after 5 min"):
             assert re.search("(?m)^" + line, text), (line, text)
 

@@ -236,7 +236,7 @@ start(struct setting with)
     s->box->fake.loop = s->f->loop;
     s->box->info = (struct sandbox_info){
         .backend = "box",
-        .memory_limit_bytes = 4294967296,
+        .memory_limit_bytes = UINT64_C(2147483648),
         .max_processes = 128,
         .workspace_limit_bytes = UINT64_C(5368709120),
         .cell_ms = 120000,

@@ -184,7 +184,11 @@ test_sandbox(void **state)
     says(s, 0,
          "state       not started; the next question or :load starts it"
          "\n");
-    says(s, 0, "memory      at most 4.3 GB\n");
+    says(s, 0,
+         "memory      at most 2048 MiB\n"
+         "processes   at most 128\n"
+         "workspace   at most 5120 MiB\n"
+         "a cell      2 min and 4096 KiB of output\n");
     says_not(s, "isolation");
     open_box(s);
     s->box->info.uptime_ms = 125000;
@@ -194,16 +198,16 @@ test_sandbox(void **state)
          "isolation   full\n"
          "python      /usr/bin/python3 (3.11.2)\n"
          "running for 2 min 5 s, 0 cells\n"
-         "memory      91 MB of 4.3 GB, bounded by a look every 200 ms\n"
+         "memory      87 MiB of 2048 MiB, bounded by a look every 200 ms\n"
          "processes   2 of 128\n"
-         "workspace   1.2 MB of 5.4 GB\n"
-         "a cell      2 min and 4.2 MB of output\n"
+         "workspace   2 MiB of 5120 MiB\n"
+         "a cell      2 min and 4096 KiB of output\n"
          "when idle   suspended after 5 min, never closed\n"
          "variables   last as long as the program; :snapshot keeps them\n");
     says_not(s, "snapshots ");
     s->box->info.bound_by = "cgroup";
     line(s, ":sandbox");
-    says(s, 0, "memory      91 MB of 4.3 GB, bounded by a cgroup\n");
+    says(s, 0, "memory      87 MiB of 2048 MiB, bounded by a cgroup\n");
     stop(s);
 }
 
@@ -246,8 +250,30 @@ test_restart(void **state)
     s->box->err = (struct error){0};
     line(s, ":restart");
     assert_int_equal(s->code, ERR_NONE);
-    says(s, 1, DOT " the interpreter is new; variables are gone\n");
+    says(s, 1, DOT " the interpreter is new\n");
     assert_int_equal(s->box->n_opened, 2);
+    stop(s);
+}
+
+static void
+test_restart_loses_only_what_was(void **state)
+{
+    static const char *const NAMES[] = {"a"};
+    struct session *s = start((struct setting){.unicode = true});
+
+    (void)state;
+    open_box(s);
+    line(s, ":restart");
+    says(s, 1, DOT " the interpreter is new\n");
+    /* As much as a cell: it brings variables. */
+    s->box->saved = (struct sandbox_saved){.names = NAMES, .n_names = 1};
+    line(s, ":snapshot");
+    line(s, ":restore");
+    assert_int_equal(s->code, ERR_NONE);
+    says_not(s, "are gone");
+    line(s, ":restart");
+    assert_int_equal(s->code, ERR_NONE);
+    says(s, 1, DOT " the interpreter is new; variables are gone\n");
     stop(s);
 }
 
@@ -263,6 +289,7 @@ main(void)
         cmocka_unit_test(test_sandbox),
         cmocka_unit_test(test_sandbox_is_narrow),
         cmocka_unit_test(test_restart),
+        cmocka_unit_test(test_restart_loses_only_what_was),
     };
 
     return cmocka_run_group_tests_name("cmd_sandbox", tests, NULL, NULL);

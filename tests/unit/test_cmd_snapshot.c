@@ -163,7 +163,7 @@ static void
 test_snapshot_that_fails(void **state)
 {
     struct session *s = start((struct setting){.unicode = true});
-    struct snapshot_list list;
+    struct snapshots_list list;
 
     (void)state;
     line(s, ":snapshot one");
@@ -201,7 +201,7 @@ test_commands_that_are_stopped(void **state)
 {
     static const char *const LINES[] = {":vars", ":snapshot two", ":restore"};
     struct session *s = start((struct setting){.unicode = true});
-    struct snapshot_list list;
+    struct snapshots_list list;
 
     (void)state;
     open_box(s);

@@ -152,7 +152,7 @@ static void
 test_list_has_files_only(void **state)
 {
     const struct fixture *f = *state;
-    struct snapshot_list list;
+    struct snapshots_list list;
     AUTO_FREE char *dir = paths_join(f->dir, "adir");
     AUTO_FREE char *link = paths_join(f->dir, "alink");
     AUTO_FREE char *fifo = paths_join(f->dir, "afifo");
