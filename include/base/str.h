@@ -52,6 +52,10 @@ void str_add_grouped(struct sbuf *sb, int64_t value);
 /* Adds bytes as "512 B", "41 kB", "3.1 MB", "4.0 GB" (powers of 1000). */
 void str_add_bytes(struct sbuf *sb, uint64_t bytes);
 
+/* Adds bytes as "5120 MiB", rounded up: for limits, whose settings are in that
+   unit, and for what is used of them. */
+void str_add_mib(struct sbuf *sb, uint64_t bytes);
+
 /* Adds a time as "0.3 s", "8.4 s", "42 s", "2 min 5 s". */
 #define STR_DURATION_BYTES 64u /* no duration is longer as text */
 void str_add_duration(struct sbuf *sb, int64_t ms);

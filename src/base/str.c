@@ -276,6 +276,13 @@ add_scaled(struct sbuf *sb, uint64_t value, uint64_t unit, const char *name)
 }
 
 void
+str_add_mib(struct sbuf *sb, uint64_t bytes)
+{
+    sbuf_addf(sb, "%" PRIu64 " MiB",
+              (bytes >> 20) + ((bytes & ((1u << 20) - 1)) != 0));
+}
+
+void
 str_add_bytes(struct sbuf *sb, uint64_t bytes)
 {
     static const char *const names[] = {"kB", "MB", "GB", "TB", "PB", "EB"};

@@ -348,7 +348,7 @@ static void
 add_memory_reason(const struct local *l, struct sbuf *sb)
 {
     sbuf_add_str(sb, "The interpreter was ended at the memory limit of ");
-    str_add_bytes(sb, l->limits.memory_bytes);
+    str_add_mib(sb, l->limits.memory_bytes);
     sbuf_add_str(sb, ". " SANDBOX_LOST_TEXT);
 }
 

@@ -24,7 +24,6 @@
 
 #define MAX_LIST_BYTES (1u << 20)
 #define MAX_VALUE_BYTES 1024u
-#define MIB ((uint64_t)1 << 20)
 
 /* Where the second column of :sandbox begins. */
 #define VALUE_COLUMN 12u
@@ -255,14 +254,6 @@ add_interpreter(struct sbuf *sb, size_t columns,
     add_line(sb, columns, "running for", text.data);
 }
 
-/* Limits are shown in the unit of their settings, so that a person finds what
-   was set; what is used of them is rounded up in the same unit. */
-static void
-add_mib(struct sbuf *sb, uint64_t bytes)
-{
-    sbuf_addf(sb, "%" PRIu64 " MiB", (bytes >> 20) + (bytes % MIB != 0));
-}
-
 /* "used of limit", or the limit alone where nothing runs. */
 static void
 add_used(struct sbuf *sb, size_t columns, const char *label, bool runs,
@@ -272,9 +263,9 @@ add_used(struct sbuf *sb, size_t columns, const char *label, bool runs,
 
     sbuf_init(&text, MAX_VALUE_BYTES);
     if (runs)
-        add_mib(&text, used);
+        str_add_mib(&text, used);
     sbuf_add_str(&text, runs ? " of " : "at most ");
-    add_mib(&text, limit);
+    str_add_mib(&text, limit);
     sbuf_add_str(&text, more);
     add_line(sb, columns, label, text.data);
 }

@@ -246,6 +246,32 @@ test_bytes_table(void **unused)
 }
 
 static void
+test_mib_table(void **unused)
+{
+    static const struct {
+        uint64_t bytes;
+        const char *expect;
+    } cases[] = {
+        {0, "0 MiB"},
+        {1, "1 MiB"},
+        {1048576, "1 MiB"},
+        {1048577, "2 MiB"},
+        {UINT64_C(5368709120), "5120 MiB"},
+        {UINT64_MAX, "17592186044416 MiB"},
+    };
+
+    (void)unused;
+    for (size_t i = 0; i < LEN(cases); i++) {
+        struct sbuf sb;
+
+        sbuf_init(&sb, 100);
+        str_add_mib(&sb, cases[i].bytes);
+        assert_string_equal(sb.data, cases[i].expect);
+        sbuf_fini(&sb);
+    }
+}
+
+static void
 test_duration_table(void **unused)
 {
     static const struct {
@@ -339,6 +365,7 @@ main(void)
         cmocka_unit_test(test_nearest_takes_the_nearest),
         cmocka_unit_test(test_grouped_table),
         cmocka_unit_test(test_bytes_table),
+        cmocka_unit_test(test_mib_table),
         cmocka_unit_test(test_duration_table),
     };
 
