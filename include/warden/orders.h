@@ -14,7 +14,7 @@
 /* The descriptors that the warden is started with, besides 0 to 4. Those and
    that of the kernel it passes on to the interpreter. */
 enum warden_fd {
-    WARDEN_FD_LIFE = 5, /* a pipe: its end is that of the client */
+    WARDEN_FD_LIFE = 6, /* a pipe: its end is that of the client */
     WARDEN_FD_ORDERS = 7,
     WARDEN_FD_FILTER = 8, /* an array of struct sock_filter */
     WARDEN_FD_KERNEL = 12

@@ -199,6 +199,7 @@ send_init(struct local *l, const char nonce[MARKS_NONCE_LEN])
     if (local_level(l->config.isolation)->own_users)
         json_add_member_int(&sb, "nproc", l->limits.processes);
     sbuf_add_char(&sb, '}');
+    json_add_member_int(&sb, "ticket", LOCAL_FD_TICKET);
     json_add_key(&sb, "preload");
     sbuf_add_str(&sb, "[\"pandas\",\"matplotlib.pyplot\"]");
     json_add_member_bool(&sb, "tty", l->config.on_terminal);
@@ -284,7 +285,6 @@ local_start(struct local *l, enum local_purpose purpose)
     sbuf_clear(&l->start_errors);
     free(take_ptr(&l->fatal));
     l->n_unasked = 0;
-    l->n_owed = 0;
     l->is_ready = false;
     if (launch(l, NULL, &err) < 0) {
         /* Not even begun; the reason may be one that has a fix. */

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -245,6 +246,7 @@ struct parcel {
     int kernel;
     int life[2];
     int requests[2];
+    int ticket;
     int events[2];
     int out[2];
     int errors[2];
@@ -323,6 +325,9 @@ parcel_fill(struct parcel *p, const struct local_bwrap_spec *spec,
         make_pipe(p->events, 0, err) < 0 || make_pipe(p->out, 0, err) < 0 ||
         make_pipe(p->errors, 0, err) < 0)
         return -1;
+    p->ticket = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (p->ticket < 0)
+        return err_set_errno(err, ERR_SANDBOX, "eventfd");
     p->args = make_args(spec, err);
     p->seccomp = p->args >= 0 ? make_seccomp(spec->level, err) : -1;
     if (p->seccomp < 0 || (spec->level->has_life && io_pipe(p->life, err) < 0))
@@ -380,15 +385,11 @@ launch(struct loop *loop, const struct local_bwrap_spec *spec,
        struct error *err)
 {
     const struct proc_fd fds[] = {
-        {p->out[1], LOCAL_FD_STDOUT},
-        {p->errors[1], LOCAL_FD_STDERR},
-        {p->requests[0], LOCAL_FD_REQUESTS},
-        {p->events[1], LOCAL_FD_EVENTS},
-        {p->args, LOCAL_FD_ARGS},
-        {p->seccomp, LOCAL_FD_SECCOMP},
-        {p->passwd, LOCAL_FD_PASSWD},
-        {p->group, LOCAL_FD_GROUP},
-        {p->kernel, LOCAL_FD_KERNEL},
+        {p->out[1], LOCAL_FD_STDOUT},        {p->errors[1], LOCAL_FD_STDERR},
+        {p->requests[0], LOCAL_FD_REQUESTS}, {p->events[1], LOCAL_FD_EVENTS},
+        {p->ticket, LOCAL_FD_TICKET},        {p->args, LOCAL_FD_ARGS},
+        {p->seccomp, LOCAL_FD_SECCOMP},      {p->passwd, LOCAL_FD_PASSWD},
+        {p->group, LOCAL_FD_GROUP},          {p->kernel, LOCAL_FD_KERNEL},
         {p->life[0], LOCAL_FD_LIFE}, /* last: bubblewrap would pass it on */
     };
     size_t n_fds = spec->level->has_life ? LEN(fds) : LEN(fds) - 1;
@@ -435,6 +436,7 @@ local_bwrap_start(struct local_bwrap *b, struct loop *loop,
     b->level = spec.level;
     b->pidfd = b->life_fd = -1;
     b->request_fd = b->event_fd = b->stdout_fd = b->stderr_fd = -1;
+    b->ticket_fd = -1;
     if (parcel_fill(&p, &spec, err) == 0)
         b->proc = launch(loop, &spec, &p, on_exit, ctx, err);
     if (b->proc == NULL) {
@@ -448,6 +450,7 @@ local_bwrap_start(struct local_bwrap *b, struct loop *loop,
     b->life_fd = take_fd(&p.life[1]);
     b->request_fd = take_fd(&p.requests[1]);
     b->event_fd = take_fd(&p.events[0]);
+    b->ticket_fd = take_fd(&p.ticket);
     b->stdout_fd = take_fd(&p.out[0]);
     b->stderr_fd = take_fd(&p.errors[0]);
     parcel_fini(&p);
@@ -600,6 +603,7 @@ local_bwrap_fini(struct local_bwrap *b)
     /* Without a place to read and write the kernel ends by itself, too. */
     close_fd(&b->request_fd);
     close_fd(&b->event_fd);
+    close_fd(&b->ticket_fd);
     if (!b->ended) {
         end_processes(b);
     } else if (b->pidfd >= 0) {

@@ -3,16 +3,20 @@
 #include "config.h"
 #endif
 
+#define LOG_MODULE "sandbox"
+
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/loop.h"
 #include "base/str.h"
 #include "base/utf8.h"
@@ -45,7 +49,6 @@
 #define MAX_NAME_BYTES 1024u
 #define MAX_VALUE_BYTES 32768u
 #define MAX_TRACE_BYTES 131072u
-#define MAX_ANSWER_BYTES 64u
 /* A cell that has written less is not why a disk is full. */
 #define DISK_SLACK_BYTES ((uint64_t)64 << 20)
 #define DISK_SLACK_FILES 10000u
@@ -284,20 +287,28 @@ handle_done(struct local *l, const struct cJSON *event)
     report(l, SANDBOX_DONE, &outcome, NULL);
 }
 
-/* The kernel runs no cell without an answer to it: what has been reported as
-   not begun never begins. */
-static void
-answer(struct local *l, bool go)
+/* The kernel runs no cell without its ticket, and only one of the two can get
+   that: what is reported as not begun never begins. False: the kernel has it.
+ */
+static bool
+take_ticket(const struct local *l)
 {
-    AUTO_SBUF struct sbuf request = {0};
+    uint64_t id;
 
-    sbuf_init(&request, MAX_ANSWER_BYTES);
-    sbuf_addf(&request, "{\"op\":\"%s\",\"id\":%lld}\n", go ? "go" : "drop",
-              (long long)l->cell.id);
-    local_link_send(l->link, request.data, request.len);
+    return read(l->child.ticket_fd, &id, sizeof(id)) == (ssize_t)sizeof(id);
 }
 
-/* Ends a cell that the kernel has not taken. */
+static void
+offer_ticket(const struct local *l)
+{
+    uint64_t id = (uint64_t)l->cell.id;
+
+    (void)take_ticket(l);
+    if (write(l->child.ticket_fd, &id, sizeof(id)) != (ssize_t)sizeof(id))
+        LOG_WARN("a ticket cannot be written");
+}
+
+/* Ends a cell that the kernel has not taken, and never will. */
 static void
 give_up(struct local *l)
 {
@@ -306,8 +317,6 @@ give_up(struct local *l)
         .duration_ms = clock_now_ms() - l->cell.started_ms,
     };
 
-    answer(l, false);
-    l->n_owed++;
     l->silent_ms += outcome.duration_ms;
     set_reason(l, "Stopped before it began; variables are kept.");
     local_set_state(l, LOCAL_IDLE);
@@ -454,6 +463,8 @@ local_cell_stop(struct local *l, enum event_outcome why)
         interrupt(l);
     else if (why != EVENT_INTERRUPTED)
         l->cell.grace = loop_add_timer(l->loop, wait_ms, handle_grace, l);
+    else if (!take_ticket(l)) /* it begins now */
+        l->cell.grace = loop_add_timer(l->loop, GRACE_MS, handle_grace, l);
     else
         /* The caller is told from the loop. */
         l->cell.grace = loop_add_timer(l->loop, 0,
@@ -491,7 +502,6 @@ static void
 handle_begin(struct local *l)
 {
     l->cell.begun = true;
-    answer(l, true);
     l->silent_ms = 0;
     if (l->state == LOCAL_INTERRUPTING) {
         interrupt(l);
@@ -654,16 +664,6 @@ count_event(struct local *l, size_t len)
     return false;
 }
 
-/* Whether an event for no running cell was to be expected. */
-static bool
-is_owed(struct local *l, const char *name)
-{
-    if (l->n_owed == 0 || !str_eq(name, "begin"))
-        return false;
-    l->n_owed--;
-    return true;
-}
-
 bool
 local_cell_event(struct local *l, const struct cJSON *event, size_t len)
 {
@@ -671,7 +671,7 @@ local_cell_event(struct local *l, const struct cJSON *event, size_t len)
 
     if (!l->cell_active || l->state == LOCAL_ENDING || name == NULL ||
         json_int(event, "id", -1) != l->cell.id)
-        return is_owed(l, name);
+        return false;
     if (l->cell.ask != NULL) {
         if (strcmp(name, l->cell.ask->op) != 0)
             return false;
@@ -770,6 +770,7 @@ local_cell_run(struct local *l, const struct sandbox_cell *cell,
     l->cell.ctx = ctx;
     l->cell.silent = cell->silent;
     begin(l, cell->timeout_ms);
+    offer_ticket(l);
     send_cell(l, cell);
     if (!cell->silent) {
         tell_of_before(l);

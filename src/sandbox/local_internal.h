@@ -170,7 +170,6 @@ struct local {
     bool was_busy;      /* something was computing when it was suspended */
     int64_t eof_ms;     /* when its events ended */
     unsigned n_unasked; /* events that nobody asked for */
-    unsigned n_owed;    /* cells given up whose "begin" is still to come */
     struct sbuf later;  /* bytes that were written while no cell ran */
     struct local_leftovers leftovers;
 

@@ -56,8 +56,9 @@ dumps = json.JSONEncoder(ensure_ascii=True, allow_nan=False,
                          separators=(",", ":")).encode
 loads = json.loads
 modules = sys.modules
-# The one of the module signal makes an object of each of the 60 signals.
+# Those of the module signal make objects of numbers, 60 for a mask.
 pthread_sigmask = _signal.pthread_sigmask
+getsignal = _signal.getsignal
 leave = os._exit
 
 
@@ -87,6 +88,7 @@ class State:
         self.sources = {}
         self.kept = {}
         self.saved = {}
+        self.known = set()
         self.drawn = set()
         self.drawn_as_file = set()
         self.spare = {}
@@ -531,7 +533,7 @@ fstat = os.fstat
 def restore_process():
     """Undoes what would keep the next cell from working or being seen."""
     pthread_sigmask(signal.SIG_SETMASK, S.base_mask)
-    if signal.getsignal(signal.SIGINT) is not on_sigint:
+    if getsignal(signal.SIGINT) is not on_sigint:
         signal.signal(signal.SIGINT, on_sigint)
     for fd, spare in S.spare.items():
         if file_of(fd) != S.files[fd]:
@@ -569,11 +571,11 @@ def finish_cell(error):
     return ("interrupted" if stop or S.interrupted else "error"), described
 
 
-def forget_half_imports(known):
+def forget_half_imports():
     """An import that was broken off leaves the parts of a package that were
     done. Python would take them for the next import as they are, and build a
     package that lacks them."""
-    for name in set(modules) - known:
+    for name in set(modules) - S.known:
         parents = name.split(".")[:-1]
         if any(".".join(parents[:n + 1]) not in modules
                for n in range(len(parents))):
@@ -633,12 +635,12 @@ def begin_cell(request):
 def op_exec(request):
     start = time.monotonic()
     begin_request(request)
-    # The client may have given the cell up meanwhile.
-    emit({"ev": "begin", "id": S.id}, mark=False)
-    known = set(modules)
-    if not S.requests.answer(S.id):
+    if not S.requests.may_begin(S.id):
         S.in_cell = False
         return
+    emit({"ev": "begin", "id": S.id}, mark=False)
+    if len(S.known) != len(modules):
+        S.known = set(modules)
     source, filename = begin_cell(request)
     _, error = call_user(lambda: run_cell(source, filename))
     if S.child:
@@ -646,7 +648,7 @@ def op_exec(request):
         leave(0 if error is None else 1)
     S.mute = False
     if error is not None or S.interrupted:
-        forget_half_imports(known)
+        forget_half_imports()
     restore_process()
     status, described = finish_cell(error)
     # The first runs code of the cell's (a __str__), the second may.
@@ -690,6 +692,8 @@ def op_init(request):
             S.limits[name] = limits[name]
     if type(limits.get("nproc")) is int:
         limit_processes(limits["nproc"])
+    if type(request.get("ticket")) is int:
+        S.requests.take_tickets(request["ticket"])
     if isinstance(request.get("figure"), dict):
         S.figure = request["figure"]
     part("start").plan_preload(request.get("preload") or [],

@@ -7,7 +7,6 @@ triple single quotes in this file; see part() in local_kernel.py.
 import _thread
 import builtins
 import os
-import re
 import resource
 import select
 import signal
@@ -20,8 +19,6 @@ from sandpiper_kernel import (
 
 IDLE_SECONDS = 0.3
 PRELOAD_BYTES = 512 * MIB
-ANSWER = re.compile(
-    rb'\{"op": ?"(go|drop)", ?"id": ?([0-9]{1,18})\}').fullmatch
 
 
 class Requests:
@@ -29,13 +26,15 @@ class Requests:
     has nothing else to do. Names are bound early, out of the reach of cells."""
 
     def __init__(self):
+        self.fds = (3, 4)
+        self.tickets = -1
+        self.ticket = None
         self.lines = []
-        self.answers = []
         self.rest = []
         self.poll = select.poll()
         self.poll.register(3, select.POLLIN)
 
-    def read(self, read=os.read, end=leave, answer=ANSWER, number=int):
+    def read(self, read=os.read, end=leave):
         """Waits for bytes. Their end is the end of the process."""
         try:
             data = read(3, 1 << 16)
@@ -49,31 +48,36 @@ class Requests:
             return
         more.insert(0, b"".join(self.rest))
         self.rest = [more.pop()]
-        for line in more:
-            found = answer(line)
-            if found is None:
-                self.lines.append(line)
-            else:
-                self.answers.append((number(found[2]), found[1] == b"go"))
+        self.lines += more
 
     def take(self, wait=None):
-        """The next line that is no answer; None if none comes for so many
-        seconds."""
+        """The next line; None if none comes for so many seconds."""
         while not self.lines:
             if wait is not None and not self.poll.poll(wait * 1000):
                 return None
             self.read()
         return self.lines.pop(0)
 
-    def answer(self, request_id):
-        """Whether a cell may run: the client answers every one once, and need
-        not wait for the question."""
-        while True:
-            while self.answers:
-                answered_id, go = self.answers.pop(0)
-                if answered_id == request_id:
-                    return go
-            self.read()
+    def take_tickets(self, fd):
+        """From now on a cell needs one."""
+        os.set_inheritable(fd, False)
+        self.fds += (fd,)
+        self.tickets = fd
+
+    def may_begin(self, request_id, read=os.read, end=leave,
+                  number=int.from_bytes, order=sys.byteorder):
+        """Whether the client has not given the cell up. Either side can take
+        its ticket, an eventfd that holds its number, and one does. One of a
+        later cell is kept for that."""
+        if self.tickets < 0:
+            return True
+        try:
+            self.ticket = number(read(self.tickets, 8), order)
+        except BlockingIOError:
+            pass
+        except OSError:
+            end(0)
+        return self.ticket == request_id
 
 
 def watch_client(end=leave):
@@ -119,7 +123,7 @@ def after_fork_in_child():
     """Children must not hold the client's pipes, nor go on as the kernel."""
     S.child = True
     signal.set_wakeup_fd(-1)
-    for fd in (3, 4):
+    for fd in S.requests.fds:
         try:
             os.close(fd)
         except OSError:

@@ -165,8 +165,7 @@ class PlainKernel:
     def run(self, code):
         self.n_cells += 1
         self.send({"op": "exec", "id": self.n_cells, "code": code,
-                   "cell": self.n_cells},
-                  {"op": "go", "id": self.n_cells})
+                   "cell": self.n_cells})
         return self.wait(b'"done"')
 
 

@@ -24,8 +24,10 @@ PATIENCE = float(os.environ.get("KERNEL_PATIENCE", "60"))
 class Kernel:
     """One kernel process, its pipes, and what came out of them."""
 
-    def __init__(self, init=True, **fields):
+    def __init__(self, init=True, tickets=False, **fields):
         limits = fields.pop("preexec", None)
+        self.tickets = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC) \
+            if tickets else None
         self.home = tempfile.TemporaryDirectory()
         pipes = [os.pipe() for _ in range(4)]
         (out_r, out_w), (err_r, err_w), (req_r, req_w), (ev_r, ev_w) = pipes
@@ -33,13 +35,13 @@ class Kernel:
         def child():
             os.setpgid(0, 0)
             # Out of the way first: a pipe may itself be descriptor 3 or 4.
-            ends = [os.dup2(fd, 100 + i) for i, fd in
-                    enumerate((out_w, err_w, req_r, ev_w))]
+            ends = [os.dup2(fd, 100 + i) for i, fd in enumerate(
+                (out_w, err_w, req_r, ev_w, self.tickets)[:4 + tickets])]
             null = os.open("/dev/null", os.O_RDONLY)
             os.dup2(null, 0)
             for target, fd in enumerate(ends, 1):
                 os.dup2(fd, target, inheritable=True)
-            os.closerange(5, 200)
+            os.closerange(1 + len(ends), 200)
             if limits:
                 limits()
         env = {"PATH": "/usr/bin:/bin", "HOME": self.home.name,
@@ -55,8 +57,9 @@ class Kernel:
         self.bytes = {"out": b"", "err": b"", "ev": b""}
         self.events = []
         self.begun = []
-        self.obliging = True
         self.id = 0
+        if self.tickets is not None:
+            fields["ticket"] = 5
         if init:
             fields.setdefault("v", 1)
             fields.setdefault("nonce", NONCE)
@@ -87,8 +90,6 @@ class Kernel:
             event["line"] = line
             if event["ev"] == "begin":
                 self.begun.append(event["id"])
-                if self.obliging:
-                    self.send(op="go", id=event["id"])
             else:
                 self.events.append(event)
 
@@ -106,10 +107,12 @@ class Kernel:
         while text not in self.bytes[stream]:
             self.pump(deadline)
 
-    def start(self, code, **fields):
+    def start(self, code, ticket=True, **fields):
         self.id += 1
         self.bytes["out"] = self.bytes["err"] = b""
         self.events = []
+        if self.tickets is not None and ticket:
+            os.eventfd_write(self.tickets, self.id)
         self.send(op="exec", id=self.id, code=code, **fields)
         return self.id
 
@@ -168,6 +171,9 @@ class Kernel:
                 self.process.wait()
         for fd in self.readers:
             os.close(fd)
+        if self.tickets is not None:
+            os.close(self.tickets)
+            self.tickets = None
         self.readers = {}
         self.home.cleanup()
 

@@ -425,6 +425,76 @@ class Alone(unittest.TestCase):
         self.assertLess(ours, 4 * bare + 0.2)
 
 
+class Tickets(Shared):
+    """A cell runs for whom its number is there to be read, and else never."""
+
+    fields = {"tickets": True}
+
+    def keep_busy(self):
+        """As an import that goes on after the cell, until it may end."""
+        self.k.run("import os, sandpiper_kernel\ndef step():\n"
+                   "    open('busy', 'w').close()\n"
+                   "    while not os.path.exists('free'): pass\n"
+                   "sandpiper_kernel.S.steps.insert(0, (step, 0))\nn = 0")
+        busy = os.path.join(self.k.home.name, "busy")
+        deadline = time.monotonic() + PATIENCE
+        while not os.path.exists(busy):
+            self.assertLess(time.monotonic(), deadline)
+            select.select([], [], [], 0.01)
+
+    def set_free(self):
+        with open(os.path.join(self.k.home.name, "free"), "w"):
+            pass
+        self.addCleanup(self.k.run, "os.unlink('free')\nos.unlink('busy')")
+
+    def take_back(self):
+        return os.eventfd_read(self.k.tickets)
+
+    def test_cells_run(self):
+        for i in range(20):
+            self.assertEqual(self.plain(str(i)), str(i))
+            with self.assertRaises(BlockingIOError):
+                self.take_back()
+
+    def test_what_was_taken_back_never_runs(self):
+        """Cells that the kernel comes to late, and the one behind them runs."""
+        self.keep_busy()
+        for _ in range(5):
+            self.k.start("n += 1; print('ran')")
+            self.assertEqual(self.take_back(), self.k.id)
+        self.k.start("n")
+        self.set_free()
+        self.k.finish()
+        self.assertEqual([e["data"]["text/plain"] for e in
+                          self.k.of("result")], ["0"])
+        self.assertEqual(len(self.k.of("done")), 1)
+        self.assertEqual(self.k.text(), "")
+        self.assertEqual(self.k.begun[-1], self.k.id)
+        self.assertNotIn(self.k.id - 1, self.k.begun)
+
+    def test_no_ticket_at_all(self):
+        self.k.start("print('ran')", ticket=False)
+        self.assertEqual(self.k.ask("ping")["ev"], "pong")
+        self.assertEqual(self.plain("1"), "1")
+        self.assertNotIn(self.k.id - 2, self.k.begun)
+
+    def test_children_do_not_hold_it(self):
+        self.assertEqual(self.plain(
+            "import os\nr, w = os.pipe()\npid = os.fork()\n"
+            "if pid == 0:\n"
+            "    os.write(w, b'%d' % os.path.exists('/proc/self/fd/5'))\n"
+            "    os._exit(0)\nos.waitpid(pid, 0)\nos.read(r, 9)"), "b'0'")
+        self.assertEqual(self.plain(
+            "import subprocess\nsubprocess.run(['test', '-e', "
+            "'/proc/self/fd/5']).returncode"), "1")
+
+    def test_a_closed_one_ends_the_interpreter(self):
+        """Else no cell would ever run again, and nobody would know why."""
+        self.k.run("import os\nos.close(5)")
+        with self.assertRaises((EOFError, BrokenPipeError)):
+            self.k.run("1")
+
+
 class Interrupts(Shared):
 
     def interrupt(self, code, wait=b"on\n"):
@@ -510,20 +580,6 @@ class Interrupts(Shared):
             os.killpg(self.k.process.pid, signal.SIGINT)
             self.assertEqual(self.plain(str(i)), str(i))
 
-    def answer(self, op, request_id):
-        """Byte for byte as the client writes it."""
-        os.write(self.k.requests,
-                 b'{"op":"%s","id":%d}\n' % (op.encode(), request_id))
-
-    def ask_first(self):
-        self.k.obliging = False
-        self.addCleanup(setattr, self.k, "obliging", True)
-
-    def wait_for_begin(self):
-        deadline = time.monotonic() + PATIENCE
-        while self.k.id not in self.k.begun:
-            self.k.pump(deadline)
-
     def test_a_late_interrupt_is_not_for_the_next_cell(self):
         # As when the thread that looks after signals comes to it late.
         late = ("import os, signal\n"
@@ -543,58 +599,6 @@ class Interrupts(Shared):
                           "print(time.process_time() - t < 0.25)")
         self.assertEqual(done["status"], "ok", done)
         self.assertEqual(self.k.text(), "True\n")
-
-    def test_no_cell_runs_before_it_may(self):
-        """Dropped before the kernel sees it, and after it has asked."""
-        self.k.run("n = 0")
-        self.ask_first()
-        for late in (False, True):
-            self.k.start("n += 1; print('ran')")
-            if late:
-                self.wait_for_begin()
-            with self.assertRaises(AssertionError):
-                self.k.wait("done", self.k.id, 0.2)
-            self.answer("drop", self.k.id)
-            self.k.start("n")
-            self.wait_for_begin()
-            self.answer("go", self.k.id)
-            self.k.finish()
-            self.assertEqual([e["data"]["text/plain"] for e in
-                              self.k.of("result")], ["0"])
-            self.assertEqual(len(self.k.of("done")), 1)
-            self.assertEqual(self.k.text(), "")
-
-    def test_answer_before_the_question(self):
-        self.ask_first()
-        self.k.start("print(1)")
-        self.answer("drop", self.k.id)
-        self.k.start("print(2)")
-        self.answer("go", self.k.id)
-        self.k.finish()
-        self.assertEqual(self.k.text(), "2\n")
-
-    def test_interrupt_before_it_may_begin(self):
-        """It counts when the cell may begin, and else not."""
-        self.ask_first()
-        for op in ("go", "drop"):
-            self.k.start("print('ran')")
-            self.wait_for_begin()
-            os.killpg(self.k.process.pid, signal.SIGINT)
-            self.answer(op, self.k.id)
-            if op == "go":
-                self.assertEqual(self.k.finish()["status"], "interrupted")
-                self.assertEqual(self.k.text(), "")
-        self.k.obliging = True
-        self.assertEqual(self.plain("1"), "1")
-
-    def test_answer_to_nothing(self):
-        for op in (b"go", b"drop"):
-            for rest in (b',"id":999999}', b',"id":}', b',"id":-1}',
-                         b',"id":"1"}', b',"id":', b"}",
-                         b',"id":' + b"9" * 400 + b"}"):
-                os.write(self.k.requests, b'{"op":"' + op + b'"' + rest +
-                         b"\n")
-                self.assertEqual(self.plain("1"), "1")
 
     def test_hail_of_interrupts_loses_no_event(self):
         """A sender of its own keeps SIGINT coming, faster than cells."""
