@@ -199,7 +199,7 @@ send_init(struct local *l, const char nonce[MARKS_NONCE_LEN])
     if (local_level(l->config.isolation)->own_users)
         json_add_member_int(&sb, "nproc", l->limits.processes);
     sbuf_add_char(&sb, '}');
-    json_add_member_int(&sb, "ticket", LOCAL_FD_TICKET);
+    json_add_member_int(&sb, "ticket", LOCAL_FD_TICKETS);
     json_add_key(&sb, "preload");
     sbuf_add_str(&sb, "[\"pandas\",\"matplotlib.pyplot\"]");
     json_add_member_bool(&sb, "tty", l->config.on_terminal);

@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -246,7 +245,8 @@ struct parcel {
     int kernel;
     int life[2];
     int requests[2];
-    int ticket;
+    int tickets[2];
+    int taken; /* what we read tickets by */
     int events[2];
     int out[2];
     int errors[2];
@@ -279,6 +279,24 @@ make_pipe(int fds[2], int our_end, struct error *err)
         return -1;
     /* Refused when the user has too many pipes; then it is merely slower. */
     fcntl(fds[our_end], F_SETPIPE_SZ, PIPE_BYTES);
+    return 0;
+}
+
+/* Whether a read waits belongs to the open file, which the interpreter has too
+   and can change: it is opened once more for us. */
+static int
+make_tickets(struct parcel *p, struct error *err)
+{
+    char path[64];
+
+    if (io_pipe(p->tickets, err) < 0 ||
+        io_set_nonblock(p->tickets[0], err) < 0 ||
+        io_set_nonblock(p->tickets[1], err) < 0)
+        return -1;
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", p->tickets[0]);
+    p->taken = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (p->taken < 0)
+        return err_set_errno(err, ERR_SANDBOX, "%s", path);
     return 0;
 }
 
@@ -323,11 +341,8 @@ parcel_fill(struct parcel *p, const struct local_bwrap_spec *spec,
 {
     if (make_pipe(p->requests, 1, err) < 0 ||
         make_pipe(p->events, 0, err) < 0 || make_pipe(p->out, 0, err) < 0 ||
-        make_pipe(p->errors, 0, err) < 0)
+        make_pipe(p->errors, 0, err) < 0 || make_tickets(p, err) < 0)
         return -1;
-    p->ticket = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (p->ticket < 0)
-        return err_set_errno(err, ERR_SANDBOX, "eventfd");
     p->args = make_args(spec, err);
     p->seccomp = p->args >= 0 ? make_seccomp(spec->level, err) : -1;
     if (p->seccomp < 0 || (spec->level->has_life && io_pipe(p->life, err) < 0))
@@ -387,7 +402,7 @@ launch(struct loop *loop, const struct local_bwrap_spec *spec,
     const struct proc_fd fds[] = {
         {p->out[1], LOCAL_FD_STDOUT},        {p->errors[1], LOCAL_FD_STDERR},
         {p->requests[0], LOCAL_FD_REQUESTS}, {p->events[1], LOCAL_FD_EVENTS},
-        {p->ticket, LOCAL_FD_TICKET},        {p->args, LOCAL_FD_ARGS},
+        {p->tickets[0], LOCAL_FD_TICKETS},   {p->args, LOCAL_FD_ARGS},
         {p->seccomp, LOCAL_FD_SECCOMP},      {p->passwd, LOCAL_FD_PASSWD},
         {p->group, LOCAL_FD_GROUP},          {p->kernel, LOCAL_FD_KERNEL},
         {p->life[0], LOCAL_FD_LIFE}, /* last: bubblewrap would pass it on */
@@ -436,7 +451,7 @@ local_bwrap_start(struct local_bwrap *b, struct loop *loop,
     b->level = spec.level;
     b->pidfd = b->life_fd = -1;
     b->request_fd = b->event_fd = b->stdout_fd = b->stderr_fd = -1;
-    b->ticket_fd = -1;
+    b->ticket_fds[0] = b->ticket_fds[1] = -1;
     if (parcel_fill(&p, &spec, err) == 0)
         b->proc = launch(loop, &spec, &p, on_exit, ctx, err);
     if (b->proc == NULL) {
@@ -450,7 +465,8 @@ local_bwrap_start(struct local_bwrap *b, struct loop *loop,
     b->life_fd = take_fd(&p.life[1]);
     b->request_fd = take_fd(&p.requests[1]);
     b->event_fd = take_fd(&p.events[0]);
-    b->ticket_fd = take_fd(&p.ticket);
+    b->ticket_fds[0] = take_fd(&p.taken);
+    b->ticket_fds[1] = take_fd(&p.tickets[1]);
     b->stdout_fd = take_fd(&p.out[0]);
     b->stderr_fd = take_fd(&p.errors[0]);
     parcel_fini(&p);
@@ -603,7 +619,8 @@ local_bwrap_fini(struct local_bwrap *b)
     /* Without a place to read and write the kernel ends by itself, too. */
     close_fd(&b->request_fd);
     close_fd(&b->event_fd);
-    close_fd(&b->ticket_fd);
+    close_fd(&b->ticket_fds[0]);
+    close_fd(&b->ticket_fds[1]);
     if (!b->ended) {
         end_processes(b);
     } else if (b->pidfd >= 0) {

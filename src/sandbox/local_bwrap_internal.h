@@ -27,7 +27,7 @@ enum local_bwrap_fd {
     LOCAL_FD_STDERR = 2,
     LOCAL_FD_REQUESTS = 3,
     LOCAL_FD_EVENTS = 4,
-    LOCAL_FD_TICKET = 5,
+    LOCAL_FD_TICKETS = 5,
     LOCAL_FD_LIFE = 6, /* for the warden alone */
     LOCAL_FD_ARGS = 7,
     LOCAL_FD_SECCOMP = 8,
@@ -64,9 +64,10 @@ struct local_bwrap {
     int pidfd;        /* of pid 1 */
     int life_fd;      /* ours to hold: the warden ends with it */
     int request_fd;   /* ours to write */
-    int ticket_fd;    /* an eventfd that both sides read and write: the number
-                         of the cell that may begin, for the one who reads it */
-    int event_fd;     /* ours to read, non-blocking like the next two */
+    int ticket_fds[2]; /* ours to read and to write, non-blocking: the number of
+                          the cell that may begin, for the one who reads it;
+                          the kernel reads the same pipe */
+    int event_fd;      /* ours to read, non-blocking like the next two */
     int stdout_fd;
     int stderr_fd;
     bool ended; /* the outer bubblewrap has been reaped */

@@ -295,7 +295,7 @@ take_ticket(const struct local *l)
 {
     uint64_t id;
 
-    return read(l->child.ticket_fd, &id, sizeof(id)) == (ssize_t)sizeof(id);
+    return read(l->child.ticket_fds[0], &id, sizeof(id)) == (ssize_t)sizeof(id);
 }
 
 static void
@@ -304,7 +304,7 @@ offer_ticket(const struct local *l)
     uint64_t id = (uint64_t)l->cell.id;
 
     (void)take_ticket(l);
-    if (write(l->child.ticket_fd, &id, sizeof(id)) != (ssize_t)sizeof(id))
+    if (write(l->child.ticket_fds[1], &id, sizeof(id)) != (ssize_t)sizeof(id))
         LOG_WARN("a ticket cannot be written");
 }
 

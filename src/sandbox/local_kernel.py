@@ -167,16 +167,27 @@ def flush_output():
         S.fflush(None)
 
 
-def mend_builtins():
-    """The standard library looks names up there, which a cell may have deleted
-    or replaced. What can stand in the place of the original stays."""
+def is_like(value, original):
+    """Whether it can stand where the original does: a cell may have a print
+    of its own, or a class in place of int."""
+    if isinstance(original, type):
+        return isinstance(value, type)
+    return callable(value) or not callable(original)
+
+
+def with_builtins(function, *args):
+    """Calls function while builtins are as at the start: the standard library
+    looks names up there, which a cell may have deleted or replaced. What
+    cannot stand for the original does not come back."""
     current = vars(builtins)
-    for name, original in __builtins__.items():
-        value = current.get(name)
-        if callable(original) and (
-                not callable(value) or isinstance(original, type)
-                and not isinstance(value, type)):
-            current[name] = original
+    kept = {name: current[name] for name, original in __builtins__.items()
+            if name in current and current[name] is not original
+            and is_like(current[name], original)}
+    current.update(__builtins__)
+    try:
+        return function(*args)
+    finally:
+        current.update(kept)
 
 
 def write_event(event, mark):
@@ -187,8 +198,7 @@ def write_event(event, mark):
         try:
             line = dumps(event)
         except Exception:
-            mend_builtins()
-            line = dumps(event)
+            line = with_builtins(dumps, event)
         if mark:
             flush_output()
             text = "\0\x1e%s:%d\x1e\0" % (S.nonce, S.mark)
@@ -320,10 +330,10 @@ def part(name):
         if source is None:
             with open(path, encoding="utf-8") as file:
                 source = file.read()
-        mend_builtins()
         module = type(sys)("sandpiper_" + name)
         module.__builtins__ = __builtins__
-        exec(compile(source, path, "exec", 0, True), module.__dict__)
+        with_builtins(exec, compile(source, path, "exec", 0, True),
+                      module.__dict__)
         S.parts[name] = module
     return module
 
@@ -691,21 +701,13 @@ def op_init(request):
         if type(limits.get(name)) is int and limits[name] > 0:
             S.limits[name] = limits[name]
     if type(limits.get("nproc")) is int:
-        limit_processes(limits["nproc"])
+        part("start").limit_processes(limits["nproc"])
     if type(request.get("ticket")) is int:
         S.requests.take_tickets(request["ticket"])
     if isinstance(request.get("figure"), dict):
         S.figure = request["figure"]
     part("start").plan_preload(request.get("preload") or [],
                                bool(request.get("tty")))
-
-
-def limit_processes(n):
-    """Set in here and not by the client: the count is per user namespace."""
-    hard = resource.getrlimit(resource.RLIMIT_NPROC)[1]
-    if hard != resource.RLIM_INFINITY:
-        n = min(n, hard)
-    resource.setrlimit(resource.RLIMIT_NPROC, (n, n))
 
 
 def op_ping(request):
@@ -755,9 +757,8 @@ def handle(line):
     try:
         request = loads(line)
     except Exception:
-        mend_builtins()
         try:
-            request = loads(line)
+            request = with_builtins(loads, line)
         except Exception:
             return
     operation = type(request) is dict and OPS.get(str(request.get("op")))
@@ -789,10 +790,10 @@ def main():
           "ms": round((time.monotonic() - STARTED) * 1000, 1)}, mark=False)
     while True:
         try:
-            handle(next_request())
+            while True:
+                handle(next_request())
         except BaseException:
-            # A cell's own handler of a signal; there is nobody to tell.
-            pass
+            pass  # a cell's own handler of a signal; there is nobody to tell
 
 
 if __name__ == "__main__":

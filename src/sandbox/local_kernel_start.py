@@ -21,6 +21,12 @@ IDLE_SECONDS = 0.3
 PRELOAD_BYTES = 512 * MIB
 
 
+def is_of_a_handler(error):
+    """A cell's handler of a signal may raise TimeoutError while a call of ours
+    waits. What the system says has a number."""
+    return error.errno is None
+
+
 class Requests:
     """The lines that come in on descriptor 3, read by the main thread when it
     has nothing else to do. Names are bound early, out of the reach of cells."""
@@ -38,7 +44,9 @@ class Requests:
         """Waits for bytes. Their end is the end of the process."""
         try:
             data = read(3, 1 << 16)
-        except OSError:
+        except OSError as error:
+            if is_of_a_handler(error):
+                raise
             data = b""
         if not data:
             end(0)
@@ -51,9 +59,11 @@ class Requests:
         self.lines += more
 
     def take(self, wait=None):
-        """The next line; None if none comes for so many seconds."""
+        """The next line; None if none comes for so many seconds. One that has
+        come in part is waited for."""
         while not self.lines:
-            if wait is not None and not self.poll.poll(wait * 1000):
+            if wait is not None and not any(self.rest) \
+                    and not self.poll.poll(wait * 1000):
                 return None
             self.read()
         return self.lines.pop(0)
@@ -67,15 +77,17 @@ class Requests:
     def may_begin(self, request_id, read=os.read, end=leave,
                   number=int.from_bytes, order=sys.byteorder):
         """Whether the client has not given the cell up. Either side can take
-        its ticket, an eventfd that holds its number, and one does. One of a
-        later cell is kept for that."""
+        its ticket, its number in a pipe that both read, and one does. One of
+        a later cell is kept for that."""
         if self.tickets < 0:
             return True
         try:
             self.ticket = number(read(self.tickets, 8), order)
         except BlockingIOError:
             pass
-        except OSError:
+        except OSError as error:
+            if is_of_a_handler(error):
+                raise
             end(0)
         return self.ticket == request_id
 
@@ -261,6 +273,14 @@ def start_threads():
     _thread.start_new_thread(watch_signals, (waking,))
     _thread.stack_size(0)
     pthread_sigmask(signal.SIG_SETMASK, S.base_mask)
+
+
+def limit_processes(n):
+    """Set in here and not by the client: the count is per user namespace."""
+    hard = resource.getrlimit(resource.RLIMIT_NPROC)[1]
+    if hard != resource.RLIM_INFINITY:
+        n = min(n, hard)
+    resource.setrlimit(resource.RLIMIT_NPROC, (n, n))
 
 
 def memory_is_short():

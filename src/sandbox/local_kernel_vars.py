@@ -10,7 +10,6 @@ written, so that a file that is cut off can say what it lacks.
 
 No triple single quotes in this file; see part() in local_kernel.py.
 """
-import builtins
 import os
 import re
 import signal
@@ -23,7 +22,7 @@ from json import dumps, loads
 
 import sandpiper_kernel as kernel
 from sandpiper_kernel import (
-    S, call_user, flush_output, modules, safe_text, type_name)
+    S, call_user, flush_output, modules, safe_text, type_name, with_builtins)
 
 MAX_VARS = 500
 MAX_NAMES = 10000
@@ -656,25 +655,6 @@ OPERATIONS = {"vars": op_vars, "snapshot": op_snapshot,
               "restore": op_restore}
 
 
-def is_like(value, original):
-    """Whether it can stand where the original does: a cell may have a print
-    of its own, or a class in place of int."""
-    if isinstance(original, type):
-        return isinstance(value, type)
-    return callable(value) or not callable(original)
-
-
-def mend_builtins():
-    """The standard library and pickles look names up in builtins, which a cell
-    may have replaced. Puts all back; returns what may be replaced again."""
-    current = vars(builtins)
-    kept = {name: current[name] for name, original in __builtins__.items()
-            if name in current and current[name] is not original
-            and is_like(current[name], original)}
-    current.update(__builtins__)
-    return kept
-
-
 def operate(request, answer):
     """One operation; what code of the variables prints belongs to no cell."""
     null = os.open("/dev/null", os.O_WRONLY | os.O_CLOEXEC)
@@ -690,9 +670,8 @@ def operate(request, answer):
 def answer(request):
     """The fields of the answer to vars, snapshot or restore."""
     fields = {}
-    kept = mend_builtins()
     try:
-        operate(request, fields)
+        with_builtins(operate, request, fields)
     except BaseException as error:
         S.armed = False
         if S.interrupted:
@@ -703,6 +682,4 @@ def answer(request):
                 error.strerror or safe_text(error))
         else:
             fields["error"] = safe_text(error)[:1000]
-    finally:
-        vars(builtins).update(kept)
     return fields

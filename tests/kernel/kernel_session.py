@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Drives the sandbox's kernel over its four pipes, without a sandbox.
+"""Drives the sandbox's kernel over its pipes, without a sandbox.
 
 KERNEL names another kernel file, KERNEL_PYTHON another interpreter: the tests
 hold for the oldest libraries that are supported and for current ones."""
@@ -26,8 +26,8 @@ class Kernel:
 
     def __init__(self, init=True, tickets=False, **fields):
         limits = fields.pop("preexec", None)
-        self.tickets = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC) \
-            if tickets else None
+        self.tickets = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC) \
+            if tickets else ()
         self.home = tempfile.TemporaryDirectory()
         pipes = [os.pipe() for _ in range(4)]
         (out_r, out_w), (err_r, err_w), (req_r, req_w), (ev_r, ev_w) = pipes
@@ -36,7 +36,7 @@ class Kernel:
             os.setpgid(0, 0)
             # Out of the way first: a pipe may itself be descriptor 3 or 4.
             ends = [os.dup2(fd, 100 + i) for i, fd in enumerate(
-                (out_w, err_w, req_r, ev_w, self.tickets)[:4 + tickets])]
+                (out_w, err_w, req_r, ev_w) + self.tickets[:1])]
             null = os.open("/dev/null", os.O_RDONLY)
             os.dup2(null, 0)
             for target, fd in enumerate(ends, 1):
@@ -58,7 +58,7 @@ class Kernel:
         self.events = []
         self.begun = []
         self.id = 0
-        if self.tickets is not None:
+        if tickets:
             fields["ticket"] = 5
         if init:
             fields.setdefault("v", 1)
@@ -111,8 +111,8 @@ class Kernel:
         self.id += 1
         self.bytes["out"] = self.bytes["err"] = b""
         self.events = []
-        if self.tickets is not None and ticket:
-            os.eventfd_write(self.tickets, self.id)
+        if self.tickets and ticket:
+            os.write(self.tickets[1], self.id.to_bytes(8, sys.byteorder))
         self.send(op="exec", id=self.id, code=code, **fields)
         return self.id
 
@@ -169,11 +169,9 @@ class Kernel:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
-        for fd in self.readers:
+        for fd in [*self.readers, *self.tickets]:
             os.close(fd)
-        if self.tickets is not None:
-            os.close(self.tickets)
-            self.tickets = None
+        self.tickets = ()
         self.readers = {}
         self.home.cleanup()
 

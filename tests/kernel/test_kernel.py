@@ -109,6 +109,19 @@ class Protocol(Shared):
         self.assertEqual([e["data"]["text/plain"] for e in
                           self.k.of("result")], ["0", "1", "70000", "200000"])
 
+    def test_half_a_request_goes_before_an_import(self):
+        first, second = [json.dumps({
+            "op": "exec", "id": self.k.id + n, "code": code}).encode() + b"\n"
+            for n, code in ((1, "import sandpiper_kernel as s\nran = []\n"
+                             "s.S.steps.insert(0, (lambda: ran.append(1), 0))"),
+                            (2, "ran"))]
+        os.write(self.k.requests, first + second[:9])
+        self.k.wait("done", self.k.id + 1)
+        os.write(self.k.requests, second[9:])
+        self.k.id += 2
+        self.k.finish()
+        self.assertEqual(self.k.of("result")[-1]["data"]["text/plain"], "[]")
+
     def test_a_cell_wakes_the_main_thread_only(self):
         """Each thread more would double the time of a short cell."""
         def woken():
@@ -232,18 +245,20 @@ class Alone(unittest.TestCase):
 
     def test_handler_of_a_cell_that_raises_between_cells(self):
         k = self.kernel()
-        k.run("import signal\ndef handle(*_):\n"
-              "    open('called', 'w').close()\n    1/0\n"
-              "signal.signal(signal.SIGUSR1, handle)\nx = 5")
-        self.wait_for_steps(k)
-        os.kill(k.process.pid, signal.SIGUSR1)
         called = os.path.join(k.home.name, "called")
-        deadline = time.monotonic() + PATIENCE
-        while not os.path.exists(called):
-            self.assertLess(time.monotonic(), deadline)
-            self.assertIsNone(k.process.poll())
-            select.select([], [], [], 0.01)
-        self.assertEqual(k.result("x")["data"]["text/plain"], "5")
+        for code in ("1/0", "raise TimeoutError", "raise SystemExit"):
+            k.run("import signal\ndef handle(*_):\n"
+                  "    open('called', 'w').close()\n    %s\n"
+                  "signal.signal(signal.SIGUSR1, handle)\nx = 5" % code)
+            self.wait_for_steps(k)
+            os.kill(k.process.pid, signal.SIGUSR1)
+            deadline = time.monotonic() + PATIENCE
+            while not os.path.exists(called):
+                self.assertLess(time.monotonic(), deadline)
+                self.assertIsNone(k.process.poll())
+                select.select([], [], [], 0.01)
+            os.unlink(called)
+            self.assertEqual(k.result("x")["data"]["text/plain"], "5", code)
 
     def test_replaced_streams(self):
         k = self.kernel()
@@ -271,6 +286,22 @@ class Alone(unittest.TestCase):
                                  change % name)
         self.assertIn("nobody is at the keyboard",
                       k.run("input()")["error"]["value"])
+
+    def test_builtins_that_do_something_else(self):
+        """They stay, and the kernel goes on."""
+        k = self.kernel()
+        if tuple(map(int, k.ready["python"].split(".")[:2])) < (3, 10):
+            self.skipTest("older Pythons share the builtins of the caller")
+        for name in ("isinstance", "len", "list", "repr", "sorted", "str"):
+            for change in ("lambda *_, **__: 0", "lambda *_: True",
+                           "type('x', (), {})"):
+                k.run("import builtins, sandpiper_kernel\n"
+                      "sandpiper_kernel.S.parts.clear()\n"
+                      "builtins.%s = new = %s" % (name, change))
+                self.assertEqual(k.result("6*7")["data"]["text/plain"], "42",
+                                 (name, change))
+                self.assertNotIn("error", k.ask("vars"), (name, change))
+                k.run("builtins.__dict__.update(sandpiper_kernel.__builtins__)")
 
     def test_forked_child_is_not_the_kernel(self):
         k = self.kernel()
@@ -448,7 +479,7 @@ class Tickets(Shared):
         self.addCleanup(self.k.run, "os.unlink('free')\nos.unlink('busy')")
 
     def take_back(self):
-        return os.eventfd_read(self.k.tickets)
+        return int.from_bytes(os.read(self.k.tickets[0], 8), sys.byteorder)
 
     def test_cells_run(self):
         for i in range(20):
@@ -493,6 +524,7 @@ class Tickets(Shared):
         self.k.run("import os\nos.close(5)")
         with self.assertRaises((EOFError, BrokenPipeError)):
             self.k.run("1")
+        self.k.process.wait(PATIENCE)
 
 
 class Interrupts(Shared):

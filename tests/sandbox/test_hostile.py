@@ -329,6 +329,34 @@ def test_closed_descriptors():
 
 
 @attack(53)
+@tap.timeout(60)
+def test_tickets_that_are_misused():
+    """Whatever a cell does to its descriptor, the client waits for nothing but
+    its events."""
+    cell = run("import os\nos.set_blocking(5, True)\nkept = 1")
+    for _ in range(3):
+        cell = sandbox().cell("kept")
+        assert cell.outcome == "ok" and not cell.lost, cell
+    cell = run("import os, threading\ndef steal():\n    while True:\n"
+               "        os.read(5, 8)\nos.set_blocking(5, True)\n"
+               "for i in range(8):\n"
+               "    threading.Thread(target=steal, daemon=True).start()",
+               timeout_ms=2000)
+    outcomes = []
+    for _ in range(10):
+        cell = sandbox().cell("1", timeout_ms=500)
+        outcomes.append(cell.outcome)
+        if cell.end == "restarted":
+            break
+    assert cell.outcome == "killed" and cell.lost, outcomes
+    check_next(lost=True)
+    cell = run("import os\nos.close(5)")
+    cell = sandbox().cell("1")
+    assert cell.outcome == "died" and cell.lost, cell
+    check_next(lost=True)
+
+
+@attack(53)
 def test_replaced_streams():
     cell = run("import sys\nsys.stdout = sys.stderr = None")
     assert cell.end == "done", cell
