@@ -328,6 +328,25 @@ def test_closed_descriptors():
     check_next(lost=False)
 
 
+def lose_to_thieves(fd, before="pass"):
+    """Threads of a cell take what is for the interpreter; more than it has of
+    its own. What is stolen runs into its limit."""
+    run("import os, threading\n" + before + "\ndef steal():\n"
+        "    while True:\n        os.read(%d, 65536)\n"
+        "for i in range(8):\n"
+        "    threading.Thread(target=steal, daemon=True).start()" % fd,
+        timeout_ms=2000)
+    outcomes = []
+    for _ in range(10):
+        cell = sandbox().cell("1", timeout_ms=500)
+        outcomes.append(cell.outcome)
+        if cell.end == "restarted":
+            break
+    assert cell.end == "restarted" and cell.lost, outcomes
+    assert cell.outcome == "killed" and cell.reason, cell
+    check_next(lost=True)
+
+
 @attack(53)
 @tap.timeout(60)
 def test_tickets_that_are_misused():
@@ -337,19 +356,7 @@ def test_tickets_that_are_misused():
     for _ in range(3):
         cell = sandbox().cell("kept")
         assert cell.outcome == "ok" and not cell.lost, cell
-    cell = run("import os, threading\ndef steal():\n    while True:\n"
-               "        os.read(5, 8)\nos.set_blocking(5, True)\n"
-               "for i in range(8):\n"
-               "    threading.Thread(target=steal, daemon=True).start()",
-               timeout_ms=2000)
-    outcomes = []
-    for _ in range(10):
-        cell = sandbox().cell("1", timeout_ms=500)
-        outcomes.append(cell.outcome)
-        if cell.end == "restarted":
-            break
-    assert cell.outcome == "killed" and cell.lost, outcomes
-    check_next(lost=True)
+    lose_to_thieves(5, "os.set_blocking(5, True)")
     cell = run("import os\nos.close(5)")
     cell = sandbox().cell("1")
     assert cell.outcome == "died" and cell.lost, cell
@@ -368,21 +375,7 @@ def test_replaced_streams():
 def test_thread_that_reads_the_requests():
     """The cell that is stolen runs into its time limit, and the interpreter,
     which does not know of it, is ended."""
-    # Twice as many as there can be readers of the kernel's own.
-    cell = run("import os, threading\ndef steal():\n    while True:\n"
-               "        os.read(3, 65536)\n"
-               "for i in range(8):\n"
-               "    threading.Thread(target=steal, daemon=True).start()",
-               timeout_ms=2000)
-    outcomes = []
-    for _ in range(10):
-        cell = sandbox().cell("1", timeout_ms=500)
-        outcomes.append(cell.outcome)
-        if cell.end == "restarted":
-            break
-    assert cell.end == "restarted" and cell.lost, outcomes
-    assert cell.outcome == "killed" and cell.reason, cell
-    check_next(lost=True)
+    lose_to_thieves(3)
 
 
 # ---- forged events ---------------------------------------------------------
