@@ -39,8 +39,24 @@ struct http_extra_header {
     const struct secret *value;
 };
 
+/*
+ * A body that is not in memory: head, then len bytes of a regular file from
+ * offset on, then tail. The file is read by pread, at most 64 KiB at a time,
+ * so that several calls may share its descriptor, whose own position neither
+ * matters nor changes. Nothing else of it is kept.
+ */
+struct http_body {
+    const char *head; /* may be NULL when head_len is 0 */
+    size_t head_len;
+    int fd; /* looked at only when len is above 0 */
+    int64_t offset;
+    int64_t len;
+    const char *tail; /* may be NULL when tail_len is 0 */
+    size_t tail_len;
+};
+
 struct http_request {
-    const char *method; /* "GET", "POST" */
+    const char *method; /* "GET", "POST", "PUT", "PATCH", "DELETE" */
     const char *url;
     const struct http_header *headers;
     size_t n_headers;
@@ -54,14 +70,31 @@ struct http_request {
     const struct http_extra_header *extra;
     size_t n_extra;
 
-    const char *body; /* borrowed until done; may be NULL */
+    /* NULL: none; POST, PUT and PATCH then say that its length is 0. */
+    const char *body; /* borrowed until done */
     size_t body_len;
 
-    int64_t stall_ms; /* longest time without a byte; 0: none. No total time */
+    /* In place of body, or NULL. Copied; the bytes that it points to and the
+       descriptor are borrowed until done. */
+    const struct http_body *stream;
+
+    /* Longest time without a byte in either direction; 0: none. While a body
+       is sent it may take twice as long until that is noticed. There is no
+       limit on the whole. */
+    int64_t stall_ms;
     bool http1_only;
 };
 
 struct http_handlers {
+    /*
+     * May be NULL. How many bytes of a body that is not empty are on their way,
+     * but for at most 192 KiB that wait on this machine: from the loop, at most
+     * every 100 ms, and once with sent == total before on_done if the peer was
+     * sent all of it. Less than before when a kept connection turned out to be
+     * closed, so that it begins again.
+     */
+    void (*on_sent)(void *ctx, int64_t sent, int64_t total);
+
     /* Once, before any body; headers by http_header. status e.g. 200. */
     void (*on_head)(void *ctx, int status);
 
@@ -72,7 +105,9 @@ struct http_handlers {
      * Exactly once, from the loop, never within http_start or http_cancel.
      * err is NULL when the whole answer arrived, whatever its status;
      * ERR_NET, ERR_TIMEOUT (stall or connect), ERR_CANCELLED, ERR_PROTOCOL
-     * (the peer could not prove its identity; trying again is no use).
+     * (the peer could not prove its identity; trying again is no use), ERR_IO
+     * (the file of the body could not be read or has changed since http_start:
+     * the peer got only a part of the body, and could see that).
      * The call is freed afterwards.
      */
     void (*on_done)(void *ctx, const struct error *err);
@@ -89,7 +124,8 @@ void http_free(struct http *http);
 /*
  * Queues a request; everything but the body is copied. Errors: ERR_USAGE (a
  * URL that is neither http nor https or has a user name in it, or a header
- * with a control character), ERR_NET.
+ * with a control character), ERR_IO (a descriptor that is no regular file, or
+ * a range that is not in it), ERR_NET.
  */
 WARN_UNUSED struct http_call *http_start(struct http *http,
                                          const struct http_request *request,

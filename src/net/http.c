@@ -26,6 +26,12 @@
 #define HTTP_MAX_HEAD_BYTES ((size_t)262144)
 #define HTTP_CONNECT_MS 30000
 
+bool
+http_is_void(const struct http_call *call)
+{
+    return call->cancelled || call->dropped || call->http->freed;
+}
+
 /* --- releasing --- */
 
 /* Takes a call out of everything that could still call it. */
@@ -42,10 +48,12 @@ detach_call(struct http_call *call)
         call->added = false;
     }
     loop_timer_remove(call->stall_timer);
+    loop_timer_remove(call->sent_timer);
     loop_task_remove(call->start_task);
     loop_task_remove(call->cancel_task);
     loop_task_remove(call->resume_task);
     call->stall_timer = NULL;
+    call->sent_timer = NULL;
     call->start_task = NULL;
     call->cancel_task = NULL;
     call->resume_task = NULL;
@@ -112,8 +120,8 @@ destroy(struct http *http)
 
 /* The end of everything that the loop began: what could not be freed while
    libcurl or a callback was running is freed here. */
-static void
-leave(struct http *http)
+void
+http_leave(struct http *http)
 {
     assert(http->busy > 0);
     http->busy--;
@@ -155,6 +163,9 @@ end_finished(struct http_call *call)
 {
     struct error err = {0};
 
+    if (call->result == CURLE_OK && !http_is_void(call)) {
+        http_tell_all_sent(call);
+    }
     if (call->cancelled) {
         error_fill(&err, ERR_CANCELLED, "cancelled");
     } else if (call->failure.code != ERR_NONE) {
@@ -218,7 +229,7 @@ act(struct http *http, curl_socket_t fd, int mask)
     http->busy++;
     curl_multi_socket_action(http->multi, fd, mask, &running);
     end_all_finished(http);
-    leave(http);
+    http_leave(http);
 }
 
 static void
@@ -321,45 +332,6 @@ set_up(struct http *http, struct error *err)
 
 /* --- callbacks of one transfer --- */
 
-static bool
-is_void(const struct http_call *call)
-{
-    return call->cancelled || call->dropped || call->http->freed;
-}
-
-static size_t
-send_body(char *buffer, size_t size, size_t n, void *ctx)
-{
-    struct http_call *call = ctx;
-    size_t len = size * n;
-
-    /* The body of a dropped call may be gone. */
-    if (is_void(call)) {
-        return CURL_READFUNC_ABORT;
-    }
-    if (len > call->body_len - call->body_sent) {
-        len = call->body_len - call->body_sent;
-    }
-    if (len > 0) {
-        memcpy(buffer, call->body + call->body_sent, len);
-    }
-    call->body_sent += len;
-    return len;
-}
-
-/* A kept connection that turns out to be closed makes libcurl begin again. */
-static int
-seek_body(void *ctx, curl_off_t offset, int origin)
-{
-    struct http_call *call = ctx;
-
-    if (origin != SEEK_SET || offset < 0 || (uint64_t)offset > call->body_len) {
-        return CURL_SEEKFUNC_FAIL;
-    }
-    call->body_sent = (size_t)offset;
-    return CURL_SEEKFUNC_OK;
-}
-
 static void
 add_header(struct http_call *call, const char *line, size_t len)
 {
@@ -391,7 +363,7 @@ take_header(char *data, size_t size, size_t n, void *ctx)
     long status = 0;
 
     call->alive_ms = clock_now_ms();
-    if (is_void(call)) {
+    if (http_is_void(call)) {
         return 0;
     }
     if (call->head_done) {
@@ -421,7 +393,7 @@ take_header(char *data, size_t size, size_t n, void *ctx)
     }
     call->head_done = true;
     call->on.on_head(call->ctx, (int)status);
-    return is_void(call) ? 0 : given;
+    return http_is_void(call) ? 0 : given;
 }
 
 static size_t
@@ -431,7 +403,7 @@ take_body(char *data, size_t size, size_t n, void *ctx)
     size_t given = size * n;
 
     call->alive_ms = clock_now_ms();
-    if (is_void(call) || !call->head_done) {
+    if (http_is_void(call) || !call->head_done) {
         return 0;
     }
     if (call->want_pause) {
@@ -445,7 +417,7 @@ take_body(char *data, size_t size, size_t n, void *ctx)
             len = HTTP_CHUNK_BYTES;
         }
         call->on.on_body(call->ctx, data + at, len);
-        if (is_void(call)) {
+        if (http_is_void(call)) {
             return 0;
         }
         at += len;
@@ -464,9 +436,9 @@ on_stall_timer(void *ctx)
 
     call->stall_timer = NULL;
     if (call->want_pause || call->is_paused ||
-        call->body_sent != call->stall_sent) {
+        http_get_sent(call) != call->seen_sent) {
         call->alive_ms = now;
-        call->stall_sent = call->body_sent;
+        call->seen_sent = http_get_sent(call);
     }
     if (now - call->alive_ms < call->stall_ms) {
         call->stall_timer =
@@ -477,10 +449,16 @@ on_stall_timer(void *ctx)
     http->busy++;
     sbuf_init(&time, STR_DURATION_BYTES);
     str_add_duration(&time, call->stall_ms);
-    error_fill(&err, ERR_TIMEOUT, "nothing came from %s for %s", call->host,
-               time.data);
+    if (http_get_sent(call) < call->body_len) {
+        error_fill(&err, ERR_TIMEOUT,
+                   "%s has taken nothing of what is sent to it for %s",
+                   call->host, time.data);
+    } else {
+        error_fill(&err, ERR_TIMEOUT, "nothing came from %s for %s", call->host,
+                   time.data);
+    }
     end_call(call, &err);
-    leave(http);
+    http_leave(http);
 }
 
 /* libcurl takes no handle within its own callbacks, so it is given to it from
@@ -502,6 +480,7 @@ on_start(void *ctx)
             call->stall_timer = loop_add_timer(http->loop, call->stall_ms,
                                                on_stall_timer, call);
         }
+        http_watch_sent(call);
     } else {
         struct error err = {0};
 
@@ -509,7 +488,7 @@ on_start(void *ctx)
                    curl_multi_strerror(rc));
         end_call(call, &err);
     }
-    leave(http);
+    http_leave(http);
 }
 
 static void
@@ -521,7 +500,7 @@ on_cancel(void *ctx)
     call->cancel_task = NULL;
     http->busy++;
     end_finished(call);
-    leave(http);
+    http_leave(http);
 }
 
 static void
@@ -540,7 +519,7 @@ on_resume(void *ctx)
     /* Gives what it held back to take_body within this call. */
     curl_easy_pause(call->easy, CURLPAUSE_CONT);
     end_all_finished(http);
-    leave(http);
+    http_leave(http);
 }
 
 static void
@@ -548,10 +527,7 @@ set_callbacks(struct http_call *call)
 {
     CURL *easy = call->easy;
 
-    curl_easy_setopt(easy, CURLOPT_READFUNCTION, send_body);
-    curl_easy_setopt(easy, CURLOPT_READDATA, call);
-    curl_easy_setopt(easy, CURLOPT_SEEKFUNCTION, seek_body);
-    curl_easy_setopt(easy, CURLOPT_SEEKDATA, call);
+    http_set_body_callbacks(call);
     curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, take_header);
     curl_easy_setopt(easy, CURLOPT_HEADERDATA, call);
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_body);
@@ -605,8 +581,6 @@ http_start(struct http *http, const struct http_request *request,
     call->ctx = ctx;
     call->host = take_ptr(&host);
     call->port = take_ptr(&port);
-    call->body = request->body;
-    call->body_len = request->body != NULL ? request->body_len : 0;
     call->stall_ms = request->stall_ms;
     sbuf_init(&call->head, HTTP_MAX_HEAD_BYTES);
     call->easy = curl_easy_init();
@@ -615,7 +589,8 @@ http_start(struct http *http, const struct http_request *request,
         free_call(call);
         return NULL;
     }
-    if (http_make_lines(call, request, err) < 0) {
+    if (http_set_body(call, request, err) < 0 ||
+        http_make_lines(call, request, err) < 0) {
         free_call(call);
         return NULL;
     }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * What http.c (calls, callbacks, the loop) and http_request.c (what a request
- * becomes in libcurl) share.
+ * What http.c (calls, callbacks, the loop), http_body.c (what is sent and how
+ * far it is), http_request.c (what a request becomes in libcurl) and
+ * http_failure.c share.
  */
 #ifndef NET_HTTP_INTERNAL_H
 #define NET_HTTP_INTERNAL_H
@@ -9,6 +10,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
+#include <time.h>
 
 #include <curl/curl.h>
 
@@ -59,9 +62,14 @@ struct http_call {
     char *port;               /* owned; the same */
     char curl_message[CURL_ERROR_SIZE];
 
-    const char *body; /* borrowed */
-    size_t body_len;
-    size_t body_sent;
+    bool has_body;
+    struct http_body body; /* what it refers to is borrowed */
+    int64_t body_len;      /* of all three parts */
+    int64_t body_read;     /* how much of it libcurl has taken */
+    off_t file_size;       /* what the file was when the call began */
+    struct timespec file_time;
+    int64_t told_sent; /* what on_sent got last; below 0: nothing */
+    struct loop_timer *sent_timer;
 
     struct sbuf head; /* name, NUL, value, NUL, ... */
     bool head_done;
@@ -70,7 +78,7 @@ struct http_call {
 
     int64_t stall_ms;
     int64_t alive_ms; /* when something last came or went */
-    size_t stall_sent;
+    int64_t seen_sent;
     struct loop_timer *stall_timer;
     struct loop_task *start_task;
     struct loop_task *cancel_task;
@@ -87,6 +95,26 @@ struct http_call {
 WARN_UNUSED int http_check_url(const char *text, char **host, char **port,
                                struct error *err);
 
+/* Whether the call is to end and may call nobody any more. */
+bool http_is_void(const struct http_call *call);
+
+/* Takes the body over. Errors: ERR_IO. */
+WARN_UNUSED int http_set_body(struct http_call *call,
+                              const struct http_request *request,
+                              struct error *err);
+
+/* Gives the handle the callbacks that read the body. */
+void http_set_body_callbacks(struct http_call *call);
+
+/* How many bytes of the body libcurl has given to the system. */
+int64_t http_get_sent(const struct http_call *call);
+
+/* Begins to call on_sent, if there is one, until the body is sent. */
+void http_watch_sent(struct http_call *call);
+
+/* The last on_sent, if it is still due. */
+void http_tell_all_sent(struct http_call *call);
+
 /* What made the call end with its result. */
 void http_describe_failure(const struct http_call *call, struct error *err);
 
@@ -101,5 +129,8 @@ void http_free_lines(struct http_call *call);
 /* All options of the handle but the callbacks. */
 void http_set_options(struct http_call *call,
                       const struct http_request *request);
+
+/* The end of whatever the loop began and raised busy for. */
+void http_leave(struct http *http);
 
 #endif

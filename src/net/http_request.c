@@ -184,22 +184,30 @@ http_make_lines(struct http_call *call, const struct http_request *request,
     return add_secret_lines(call, request, err);
 }
 
+/* These mean to carry a body (RFC 9110, 8.6): without one its length is 0.
+   Others without one say nothing of a length. */
+static bool
+expects_body(const char *method)
+{
+    return strcmp(method, "POST") == 0 || strcmp(method, "PUT") == 0 ||
+           strcmp(method, "PATCH") == 0;
+}
+
 static void
 set_method(const struct http_call *call, const struct http_request *request)
 {
     CURL *easy = call->easy;
-    bool has_body = request->body != NULL;
+    const char *usual = "GET";
 
-    if (strcmp(request->method, "GET") == 0 && !has_body) {
-        curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L);
-        return;
-    }
-    if (strcmp(request->method, "POST") == 0 || has_body) {
+    if (call->has_body || expects_body(request->method)) {
+        usual = "POST";
         curl_easy_setopt(easy, CURLOPT_POST, 1L);
         curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE,
                          (curl_off_t)call->body_len);
+    } else {
+        curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L);
     }
-    if (strcmp(request->method, "POST") != 0) {
+    if (strcmp(request->method, usual) != 0) {
         curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, request->method);
     }
 }
