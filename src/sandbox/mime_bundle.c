@@ -17,7 +17,6 @@
 
 #define TYPE_TEXT "text/plain"
 #define TYPE_PNG "image/png"
-#define TYPE_TABLE "application/x-table.v1+json"
 
 #define MAX_LABEL_BYTES 1024u
 
@@ -262,9 +261,8 @@ mime_bundle_table(const struct cJSON *json, struct error *err)
 }
 
 static void
-take_png(struct output *out, const struct cJSON *data, char **refused)
+take_png(struct output *out, const char *text, size_t text_len, char **refused)
 {
-    const char *text = json_string(data, TYPE_PNG);
     AUTO_FREE unsigned char *png = NULL;
     size_t len = 0;
     int width = 0;
@@ -272,8 +270,7 @@ take_png(struct output *out, const struct cJSON *data, char **refused)
 
     if (text == NULL)
         return;
-    png =
-        mime_bundle_base64(text, strlen(text), MIME_BUNDLE_MAX_PNG_BYTES, &len);
+    png = mime_bundle_base64(text, text_len, MIME_BUNDLE_MAX_PNG_BYTES, &len);
     if (png == NULL || !output_png_size(png, len, &width, &height)) {
         free(*refused);
         *refused =
@@ -294,25 +291,23 @@ take_png(struct output *out, const struct cJSON *data, char **refused)
 }
 
 struct output *
-mime_bundle_parse(const struct cJSON *data, const struct cJSON *meta,
-                  char **refused, struct error *err)
+mime_bundle_make(const struct mime_bundle_parts *parts, char **refused,
+                 struct error *err)
 {
     struct output *out = xcalloc(1, sizeof(*out));
-    const struct cJSON *table = json_get(data, TYPE_TABLE);
     AUTO_FREE char *why = NULL;
     struct error table_err = {0};
 
-    out->text =
-        copy_text(json_string(data, TYPE_TEXT), MIME_BUNDLE_MAX_TEXT_BYTES);
+    out->text = copy_text(parts->text, MIME_BUNDLE_MAX_TEXT_BYTES);
     out->text_len = out->text != NULL ? strlen(out->text) : 0;
-    if (table != NULL) {
-        out->table = mime_bundle_table(table, &table_err);
+    if (parts->table != NULL) {
+        out->table = mime_bundle_table(parts->table, &table_err);
         if (out->table == NULL)
             why = xstrdup("a table that contradicts itself was left out");
     }
-    take_png(out, data, &why);
-    out->title = copy_text(json_string(meta, "title"), MAX_LABEL_BYTES);
-    out->what = copy_text(json_string(meta, "what"), MAX_LABEL_BYTES);
+    take_png(out, parts->png, parts->png_len, &why);
+    out->title = copy_text(parts->title, MAX_LABEL_BYTES);
+    out->what = copy_text(parts->what, MAX_LABEL_BYTES);
     if (out->text == NULL && out->table == NULL && out->png == NULL) {
         output_free(out);
         out = NULL;
@@ -322,4 +317,21 @@ mime_bundle_parse(const struct cJSON *data, const struct cJSON *meta,
     if (refused != NULL)
         *refused = take_ptr(&why);
     return out;
+}
+
+struct output *
+mime_bundle_parse(const struct cJSON *data, const struct cJSON *meta,
+                  char **refused, struct error *err)
+{
+    const char *png = json_string(data, TYPE_PNG);
+    struct mime_bundle_parts parts = {
+        .text = json_string(data, TYPE_TEXT),
+        .png = png,
+        .png_len = png != NULL ? strlen(png) : 0,
+        .table = json_get(data, MIME_BUNDLE_TABLE),
+        .title = json_string(meta, "title"),
+        .what = json_string(meta, "what"),
+    };
+
+    return mime_bundle_make(&parts, refused, err);
 }

@@ -25,12 +25,32 @@ struct table;
 #define MIME_BUNDLE_MAX_ROWS 20u
 #define MIME_BUNDLE_MAX_CELL_BYTES 4096u
 
+/* The media type of a table of the kernel's form. */
+#define MIME_BUNDLE_TABLE "application/x-table.v1+json"
+
+/* The parts of a bundle that are used, by whatever names they came. Borrowed;
+   each may be NULL. */
+struct mime_bundle_parts {
+    const char *text;
+    const char *png; /* strict base64 */
+    size_t png_len;
+    const struct cJSON *table;
+    const char *title;
+    const char *what;
+};
+
 /*
- * data: the bundle; meta: an object with width, height, title, what, or NULL.
- * Returns an output with at least a text, a table or a picture; the caller owns
- * it. *refused, if not NULL, becomes a sentence of ours about a part that was
- * left out, owned by the caller, or NULL. Errors: ERR_PROTOCOL when nothing is
- * left.
+ * An output of at least a text, a table or a picture; the caller owns it.
+ * *refused, if not NULL, becomes a sentence of ours about a part that was left
+ * out, owned by the caller, or NULL. Errors: ERR_PROTOCOL when nothing is left.
+ */
+WARN_UNUSED struct output *
+mime_bundle_make(const struct mime_bundle_parts *parts, char **refused,
+                 struct error *err);
+
+/*
+ * The same of the kernel's events. data: the bundle; meta: an object with
+ * width, height, title, what, or NULL.
  */
 WARN_UNUSED struct output *mime_bundle_parse(const struct cJSON *data,
                                              const struct cJSON *meta,
