@@ -1,14 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
-# Proves the fake Claude service with the vendor's unmodified SDKs.
+# Proves the fakes of services with the vendors' unmodified SDKs: those of the
+# Claude API, and those of E2B sandboxes, in Python also an old pair.
 #
-#     run.sh [js] [python]
+#     run.sh [js] [python] [e2b-js] [e2b-python] [e2b-old]
 #
 # Installs the pinned versions below SDK_CACHE (default: sdk-cache in the
-# directory where it is run, i.e. the build tree) and runs both test programs
-# as one TAP stream.  An SDK that cannot be installed is a skipped test with
-# the reason; when none can, the status is 77.
+# directory where it is run, i.e. the build tree) and runs the test programs
+# as one TAP stream; without arguments those of the Claude API.  An SDK that
+# cannot be installed is a skipped test with the reason; when none can, the
+# status is 77.
 set -u
 
 if [ -n "${SANDPIPER_SANITIZERS-}" ]; then
@@ -49,13 +51,15 @@ clean()
 {
     env -u ANTHROPIC_API_KEY -u ANTHROPIC_AUTH_TOKEN -u ANTHROPIC_BASE_URL \
         -u ANTHROPIC_CUSTOM_HEADERS -u ANTHROPIC_LOG -u ANTHROPIC_PROFILE \
+        -u E2B_API_KEY -u E2B_DOMAIN -u E2B_API_URL -u E2B_SANDBOX_URL \
+        -u E2B_DEBUG -u E2B_ACCESS_TOKEN -u E2B_HTTP_VERSION \
         -u HTTP_PROXY -u http_proxy -u ALL_PROXY -u all_proxy \
-        NO_PROXY=127.0.0.1 no_proxy=127.0.0.1 "$@"
+        NO_PROXY=127.0.0.1,localhost no_proxy=127.0.0.1,localhost "$@"
 }
 
-install_js()
+# Installs packages of npm into $dir.
+install_npm()
 {
-    dir=$cache/js-$(version js)
     if [ -e "$dir/installed" ]; then
         return 0
     fi
@@ -66,16 +70,16 @@ install_js()
     mkdir -p "$dir" || exit 1
     if ! timeout 300 npm install --prefix "$dir" --ignore-scripts --no-save \
         --no-audit --no-fund --no-update-notifier --fetch-retries 1 \
-        "@anthropic-ai/sdk@$(version js)" >"$dir/log" 2>&1; then
+        "$@" >"$dir/log" 2>&1; then
         skip "npm: $(reason "$dir/log")"
         return 1
     fi
     : >"$dir/installed"
 }
 
-install_python()
+# Installs packages of PyPI into $dir.
+install_pip()
 {
-    dir=$cache/python-$(version python)
     if [ -e "$dir/installed" ]; then
         return 0
     fi
@@ -86,11 +90,41 @@ install_python()
     fi
     if ! timeout 300 "$dir/venv/bin/pip" install --quiet --retries 1 \
         --disable-pip-version-check --no-input \
-        "anthropic==$(version python)" >"$dir/log" 2>&1; then
+        "$@" >"$dir/log" 2>&1; then
         skip "pip: $(reason "$dir/log")"
         return 1
     fi
     : >"$dir/installed"
+}
+
+# Whether sandboxes of the fake can be made here.
+can_have_sandboxes()
+{
+    why=$(PYTHONPATH="$here/../fakes" python3 -c \
+        'from e2b_sandbox import unavailable; print(unavailable() or "")')
+    [ -z "$why" ] || skip "no sandbox: $why"
+    [ -z "$why" ]
+}
+
+# What each SDK is made of, and the program that tests it.
+install_sdk()
+{
+    dir=$cache/$sdk-$(version "$sdk")
+    case $sdk in
+    e2b-*) can_have_sandboxes || return 1 ;;
+    esac
+    case $sdk in
+    js) install_npm "@anthropic-ai/sdk@$(version js)" ;;
+    python) install_pip "anthropic==$(version python)" ;;
+    e2b-js)
+        install_npm "@e2b/code-interpreter@$(version e2b-js)" \
+            "e2b@$(version e2b-js-base)"
+        ;;
+    *)
+        install_pip "e2b-code-interpreter==$(version "$sdk")" \
+            "e2b==$(version "$sdk-base")"
+        ;;
+    esac
 }
 
 run_js()
@@ -104,19 +138,40 @@ run_python()
     clean timeout 120 "$dir/venv/bin/python" "$here/test_sdk_python.py"
 }
 
+run_e2b_js()
+{
+    clean SDK_DIR="$dir/node_modules/@e2b/code-interpreter" \
+        timeout 300 node "$here/test_e2b_js.mjs"
+}
+
+run_e2b_python()
+{
+    clean timeout 300 "$dir/venv/bin/python" "$here/test_e2b_python.py"
+}
+
+run_sdk()
+{
+    case $sdk in
+    js) run_js ;;
+    python) run_python ;;
+    e2b-js) run_e2b_js ;;
+    *) run_e2b_python ;;
+    esac
+}
+
 [ $# -gt 0 ] || set -- js python
 ran=0
 for sdk; do
     case $sdk in
-    js | python) ;;
+    js | python | e2b-js | e2b-python | e2b-old) ;;
     *)
-        echo "usage: run.sh [js] [python]" >&2
+        echo "usage: run.sh [js] [python] [e2b-js] [e2b-python] [e2b-old]" >&2
         exit 2
         ;;
     esac
-    if "install_$sdk"; then
+    if install_sdk; then
         ran=$((ran + 1))
-        "run_$sdk" >>"$out" || echo "status $sdk: $?" >>"$out"
+        run_sdk >>"$out" || echo "status $sdk: $?" >>"$out"
     fi
 done
 
@@ -126,7 +181,7 @@ if [ $ran -eq 0 ]; then
     exit 77
 fi
 
-# One plan and one numbering for both programs. A program that ended badly
+# One plan and one numbering for all programs. A program that ended badly
 # without a failed test of its own (a crash) is a failed test.
 awk '
 /^1\.\.[0-9]/ { expected += substr($0, 4); next }
