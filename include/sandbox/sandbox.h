@@ -59,13 +59,47 @@ struct sandbox_cell {
 
 #define SANDBOX_MAX_CODE_BYTES (1u << 20)
 
+/* A file that a script finds in its directory; replaced if it is there. */
+struct sandbox_script_file {
+    const char *name; /* relative, "lib/tools.py" */
+    const char *data; /* may be NULL when len is 0 */
+    size_t len;
+};
+
+/*
+ * A program in a process of its own, which knows nothing of the variables of
+ * cells. Errors of what is given here are ERR_USAGE or ERR_TOO_LARGE, and
+ * nothing has been run then. Names are relative, without "." and "..", are not
+ * "data" nor ".state" at the top, and never followed through a link.
+ */
+struct sandbox_script {
+    const char *dir; /* below the workspace, made if it is not there; the
+                        script's working directory */
+    const struct sandbox_script_file *files;
+    size_t n_files;          /* at most SANDBOX_MAX_SCRIPT_FILES */
+    const char *const *argv; /* NULL-terminated UTF-8; a first word "python3"
+                                is the Python of the cells */
+    const char *const *env;  /* "NAME=VALUE", NULL-terminated UTF-8, beside the
+                                environment that cells begin with; may be NULL */
+    int64_t timeout_ms;      /* as that of a cell */
+};
+
+#define SANDBOX_MAX_SCRIPT_FILES 100u
+#define SANDBOX_MAX_SCRIPT_BYTES (8u << 20) /* of all its files */
+#define SANDBOX_MAX_SCRIPT_WORDS 1000u      /* of argv, and of env */
+#define SANDBOX_MAX_WORDS_BYTES 131072u     /* of argv and env together */
+
 /* The time limit of a cell where none is given. */
 #define SANDBOX_CELL_MS 120000
 
-/* How a cell ended; borrowed for the call. */
+/* How a cell or a script ended; borrowed for the call. */
 struct sandbox_outcome {
-    enum event_outcome outcome;
-    int64_t duration_ms;     /* the client's own clock */
+    enum event_outcome outcome; /* EVENT_FAILED: an exception; an exit status
+                                   that is not 0, or a signal */
+    int64_t duration_ms;        /* the client's own clock */
+    int exit_status; /* of a script, 0 to 255; -1: it has none, as when it was
+                        ended by a signal, or did not begin */
+    int signal;      /* that ended a script; 0: none */
     const char *error_name;  /* exception; untrusted; NULL: none */
     const char *error_value; /* untrusted */
     const char *traceback;   /* untrusted */
@@ -77,7 +111,8 @@ struct sandbox_outcome {
     int64_t output_dropped_bytes; /* behind the limit of output */
 };
 
-/* For sandbox_run_cell all but on_done may be NULL; a back end is given all. */
+/* For sandbox_run_cell and sandbox_run_script all but on_done may be NULL; a
+   back end is given all. Of a script nothing is shown and nothing noted. */
 struct sandbox_cell_handlers {
     /* The interpreter has taken it: its code runs from now on. */
     void (*on_begin)(void *ctx);
@@ -226,9 +261,17 @@ struct sandbox_ops {
     void (*run_cell)(struct sandbox_backend *b, const struct sandbox_cell *cell,
                      const struct sandbox_cell_handlers *on, void *ctx);
 
-    /* Asks the running cell to stop, keeping variables; harder after a grace
-       time. A put or get that copies ends with ERR_CANCELLED. Without any of
-       these nothing happens. */
+    /* Makes the directory, writes the files and runs the program there, in a
+       process of its own, with what it prints as it comes. Ends as a cell does;
+       at its time limit, and by interrupt, all processes of it are ended, and
+       the variables of cells live on. */
+    void (*run_script)(struct sandbox_backend *b,
+                       const struct sandbox_script *script,
+                       const struct sandbox_cell_handlers *on, void *ctx);
+
+    /* Asks the running cell or script to stop, keeping variables; harder after
+       a grace time. A put or get that copies ends with ERR_CANCELLED. Without
+       any of these nothing happens. */
     void (*interrupt)(struct sandbox_backend *b);
 
     /* Files in the workspace, at most 1,000 entries, 8 deep. */
@@ -356,6 +399,10 @@ struct sandbox_op *sandbox_run_cell(struct sandbox *sb,
                                     const struct sandbox_cell *cell,
                                     const struct sandbox_cell_handlers *on,
                                     void *ctx);
+struct sandbox_op *sandbox_run_script(struct sandbox *sb,
+                                      const struct sandbox_script *script,
+                                      const struct sandbox_cell_handlers *on,
+                                      void *ctx);
 struct sandbox_op *sandbox_list_files(struct sandbox *sb, sandbox_list_fn done,
                                       void *ctx);
 struct sandbox_op *sandbox_get(struct sandbox *sb, const char *name, int fd,
@@ -383,29 +430,30 @@ struct sandbox_op *sandbox_restart(struct sandbox *sb, sandbox_done_fn done,
 void sandbox_info(const struct sandbox *sb, struct sandbox_info *info);
 
 /* A waiting operation ends with ERR_CANCELLED, and one that copies a file or
-   asks for variables; a running cell is interrupted and ends as it ends. */
+   asks for variables; a running cell or script is interrupted and ends as it
+   ends. */
 void sandbox_cancel(struct sandbox_op *op);
 
 /*
- * The same for somebody who does not wait: a running cell that has not ended
- * after SANDBOX_LEAVE_MS is answered as EVENT_INTERRUPTED with still_stopping
- * (SANDBOX_DONE; SANDBOX_RESTARTED when its interpreter is lost by then). What
- * it prints and shows later is dropped, and operations wait until it has really
- * ended: sandbox_on_late_end.
+ * The same for somebody who does not wait: a running cell or script that has
+ * not ended after SANDBOX_LEAVE_MS is answered as EVENT_INTERRUPTED with
+ * still_stopping (SANDBOX_DONE; SANDBOX_RESTARTED when its interpreter is lost
+ * by then). What it prints and shows later is dropped, and operations wait
+ * until it has really ended: sandbox_on_late_end.
  */
 #define SANDBOX_LEAVE_MS 120
 void sandbox_leave(struct sandbox_op *op);
 
-/* Told when a cell has ended that was still stopping, and when an interpreter
-   has ended while none ran. cell: its number, or 0. loss: what went with it, in
-   sentences of ours, borrowed; NULL: nothing. */
+/* Told when a cell or script has ended that was still stopping, and when an
+   interpreter has ended while none ran. cell: its number, or 0. loss: what went
+   with it, in sentences of ours, borrowed; NULL: nothing. */
 void sandbox_on_late_end(struct sandbox *sb,
                          void (*fn)(void *ctx, int cell, const char *loss),
                          void *ctx);
 
-/* The loss with a cell that was still stopping, or with one that was silent,
-   once, unless the outcome of a cell has said it since; NULL: none. Owned by
-   the caller. What is not taken is said with the next cell. */
+/* The loss with a cell that was still stopping, or with one that was silent, or
+   with a script, once, unless the outcome of a cell has said it since; NULL:
+   none. Owned by the caller. What is not taken is said with the next cell. */
 char *sandbox_take_late_loss(struct sandbox *sb);
 
 /* The number of the last cell whose interpreter is gone, and what cells up to

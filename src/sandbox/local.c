@@ -581,7 +581,7 @@ handle_idle_death(struct local *l, const struct proc_exit *status)
     bool settling = l->settling;
 
     sbuf_init(&sb, ERROR_MSG_BYTES);
-    local_cell_add_end(&sb, status);
+    local_death_add_end(&sb, status);
     if (l->fault != NULL)
         error_fill(&err, ERR_SANDBOX,
                    "the interpreter was ended while no cell ran, since %s",
@@ -612,7 +612,7 @@ restart_for_cell(struct local *l)
         local_ask_lost(l);
         return;
     }
-    if (local_cell_too_many_deaths(l)) {
+    if (local_death_are_too_many(l)) {
         error_fill(&err, ERR_SANDBOX,
                    "the interpreter has ended three times within a minute; it "
                    "is not started again before the next question or load");

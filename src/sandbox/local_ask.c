@@ -20,7 +20,6 @@
 #include "base/str.h"
 #include "base/utf8.h"
 #include "sandbox/local_internal.h"
-#include "sandbox/local_watchdog_internal.h"
 #include "sandbox/workspace_internal.h"
 
 #define MAX_LINE_BYTES 512u
@@ -316,16 +315,6 @@ end_copy_out(void *ctx, const struct error *err)
     end_ask(l, err);
 }
 
-/* The bytes that may be written where fd is; less than there is room for. */
-static uint64_t
-room_at(int fd)
-{
-    uint64_t reserve = 0;
-    uint64_t left = local_watchdog_free(fd, &reserve);
-
-    return left > reserve ? left - reserve : 0;
-}
-
 /* What the interpreter has written, which a cell may have touched since. */
 static void
 copy_out(struct local *l)
@@ -338,7 +327,8 @@ copy_out(struct local *l)
     l->op_fd = workspace_open(l->env.workspace_fd, name, &err);
     if (l->op_fd >= 0 && fstat(l->op_fd, &st) != 0)
         error_fill_errno(&err, ERR_IO, "%s", a->ask->doing);
-    if (err.code == ERR_NONE && (uint64_t)st.st_size > room_at(a->fd))
+    if (err.code == ERR_NONE &&
+        (uint64_t)st.st_size > local_disk_room_at(a->fd))
         error_fill(&err, ERR_LIMIT, "%s: the disk is nearly full",
                    a->ask->doing);
     if (err.code != ERR_NONE) {
@@ -443,29 +433,6 @@ make_name(struct local_asked *a)
     snprintf(a->name, sizeof(a->name), "%016llx", (unsigned long long)number);
 }
 
-/* How large a snapshot may become in the workspace. */
-static int
-find_room(struct local *l, uint64_t *room, struct error *err)
-{
-    uint64_t used =
-        workspace_usage(l->env.workspace_fd, LOCAL_USAGE_ENTRIES, NULL);
-    uint64_t limit = l->limits.workspace_bytes;
-
-    *room = room_at(l->env.workspace_fd);
-    if (*room == 0)
-        return err_set(err, ERR_LIMIT, "%s: the disk is nearly full",
-                       l->asked.ask->doing);
-    if (used >= limit)
-        return err_set(err, ERR_LIMIT,
-                       "%s: the workspace is too large; delete files in it",
-                       l->asked.ask->doing);
-    if (limit - used < *room)
-        *room = limit - used;
-    if (*room > SNAPSHOT_BYTES)
-        *room = SNAPSHOT_BYTES;
-    return 0;
-}
-
 /* --- operations --- */
 
 static struct local *
@@ -534,7 +501,8 @@ local_snapshot(struct sandbox_backend *b, int fd, sandbox_saved_fn done,
 
     a->saved_done = done;
     a->fd = fd;
-    if (need_idle(l, &err) == 0 && find_room(l, &room, &err) == 0)
+    if (need_idle(l, &err) == 0 &&
+        local_disk_find(l, a->ask->doing, SNAPSHOT_BYTES, &room, &err) == 0)
         a->state_fd = open_state(l, &err);
     if (err.code != ERR_NONE) {
         end_ask(l, &err);
@@ -585,7 +553,8 @@ begin_copy_in(struct local *l, struct error *err)
     struct stat st;
     uint64_t room;
 
-    if (need_idle(l, err) < 0 || find_room(l, &room, err) < 0)
+    if (need_idle(l, err) < 0 ||
+        local_disk_find(l, a->ask->doing, SNAPSHOT_BYTES, &room, err) < 0)
         return -1;
     if (fstat(a->fd, &st) != 0)
         return err_set_errno(err, ERR_IO, "%s", a->ask->doing);

@@ -5,7 +5,6 @@
 
 #define LOG_MODULE "sandbox"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +24,6 @@
 #include "sandbox/local_scope_internal.h"
 #include "sandbox/local_watchdog_internal.h"
 #include "sandbox/mime_bundle_internal.h"
-#include "sandbox/workspace_internal.h"
 
 /* The next SIGINT, each after the one before. */
 #define SECOND_SIGINT_MS 200
@@ -37,7 +35,6 @@
    for very long. */
 #define BEGIN_MS 5000
 #define MAX_SILENT_MS 30000
-#define DEATHS_MS 60000
 
 #define MAX_EVENTS 1000u
 #define MAX_IMAGES 20u
@@ -45,63 +42,14 @@
 #define MAX_REQUEST (8u << 20) /* a code of 1 MiB, escaped */
 #define MAX_INDEX 1000
 #define MAX_REASON 512u
+#define MAX_STATUS 255
+#define MAX_SIGNAL 64
+/* Then what takes so much is not the script. */
+#define SCRIPT_MEMORY_LOOKS 10u
 /* The kernel cuts to less, counting characters. */
 #define MAX_NAME_BYTES 1024u
 #define MAX_VALUE_BYTES 32768u
 #define MAX_TRACE_BYTES 131072u
-/* A cell that has written less is not why a disk is full. */
-#define DISK_SLACK_BYTES ((uint64_t)64 << 20)
-#define DISK_SLACK_FILES 10000u
-
-static const struct {
-    int signal;
-    const char *name;
-} signal_names[] = {
-    {SIGSEGV, "segmentation fault"},
-    {SIGABRT, "aborted"},
-    {SIGKILL, "killed"},
-    {SIGBUS, "bus error"},
-    {SIGFPE, "arithmetic error"},
-    {SIGILL, "illegal instruction"},
-    {SIGSYS, "forbidden system call"},
-    {SIGTERM, "terminated"},
-    {SIGXFSZ, "file size limit"},
-};
-
-/* bubblewrap gives 128 + signal for a signal. */
-void
-local_cell_add_end(struct sbuf *sb, const struct proc_exit *status)
-{
-    int signo = status->signal;
-
-    if (signo == 0 && status->code > 128)
-        signo = status->code - 128;
-    if (signo == 0) {
-        sbuf_addf(sb, "exit status %d", status->code);
-        return;
-    }
-    for (size_t i = 0; i < LEN(signal_names); i++)
-        if (signal_names[i].signal == signo) {
-            sbuf_add_str(sb, signal_names[i].name);
-            return;
-        }
-    sbuf_addf(sb, "signal %d", signo);
-}
-
-bool
-local_cell_too_many_deaths(struct local *l)
-{
-    int64_t now = clock_now_ms();
-
-    if (l->n_deaths == LOCAL_MAX_DEATHS) {
-        memmove(&l->deaths_ms[0], &l->deaths_ms[1],
-                (LOCAL_MAX_DEATHS - 1) * sizeof(l->deaths_ms[0]));
-        l->n_deaths--;
-    }
-    l->deaths_ms[l->n_deaths++] = now;
-    return l->n_deaths == LOCAL_MAX_DEATHS &&
-           now - l->deaths_ms[0] <= DEATHS_MS;
-}
 
 /* --- ends --- */
 
@@ -165,12 +113,15 @@ set_stop_reason(struct local *l)
         sbuf_add_str(&sb, "Stopped: the disk is nearly full, or the workspace "
                           "has grown too large");
         break;
+    case EVENT_MEMORY:
+        sbuf_add_str(&sb, "Stopped at the memory limit of ");
+        str_add_mib(&sb, l->limits.memory_bytes);
+        break;
     case EVENT_INTERRUPTED:
     case EVENT_OK:
     case EVENT_FAILED:
     case EVENT_KILLED:
     case EVENT_DIED:
-    case EVENT_MEMORY:
     case EVENT_LIMIT:
         sbuf_add_str(&sb, "Stopped");
         break;
@@ -194,44 +145,6 @@ outcome_of(const struct local *l, const char *status, const struct cJSON *error)
                : EVENT_FAILED;
 }
 
-/* Bytes by which the disk has become fuller since then. */
-static uint64_t
-used_since(const struct local *l, uint64_t free_bytes, uint64_t *reserve,
-           uint64_t *left)
-{
-    *left = local_watchdog_free(l->env.workspace_fd, reserve);
-    return free_bytes > *left ? free_bytes - *left : 0;
-}
-
-static bool
-workspace_too_large(const struct local *l, uint64_t free_bytes)
-{
-    bool all;
-    bool whole;
-    uint64_t reserve;
-    uint64_t left;
-    uint64_t taken;
-    uint64_t used =
-        workspace_usage(l->env.workspace_fd, LOCAL_USAGE_ENTRIES, &all);
-    AUTO_CLOSE int tmp = -1;
-
-    /* Where temporary files are on the same disk, without a limit. */
-    if (l->env.tmp != NULL)
-        tmp = open(l->env.tmp, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (tmp >= 0) {
-        used += workspace_usage(tmp, LOCAL_USAGE_ENTRIES, &whole);
-        all &= whole;
-    }
-    if (used > l->limits.workspace_bytes)
-        return true;
-    /* What a cell hides from that counts by the room it takes, as files do that
-       are open and have no name any more. */
-    taken = used_since(l, free_bytes, &reserve, &left);
-    if (all)
-        taken = taken > used ? taken - used : 0;
-    return taken > l->limits.workspace_bytes;
-}
-
 static void
 kill_leftovers(struct local *l)
 {
@@ -250,33 +163,20 @@ keep(const struct cJSON *object, const char *key, size_t max)
     return xstrndup(text, utf8_floor(text, strlen(text), max));
 }
 
+/* What is true of every end after which the interpreter lives on. */
 static void
-handle_done(struct local *l, const struct cJSON *event)
+end_well(struct local *l, struct sandbox_outcome *outcome)
 {
-    const struct cJSON *error = json_get(event, "error");
-    const char *status = json_string(event, "status");
-    struct sandbox_outcome outcome = {0};
-    AUTO_FREE char *name = NULL;
-    AUTO_FREE char *value = NULL;
-    AUTO_FREE char *trace = NULL;
-    AUTO_FREE char *hint = NULL;
-
-    outcome.outcome = outcome_of(l, status, error);
-    outcome.duration_ms = clock_now_ms() - l->cell.started_ms;
-    if (outcome.outcome != EVENT_OK) {
-        outcome.error_name = name = keep(error, "name", MAX_NAME_BYTES);
-        outcome.error_value = value = keep(error, "value", MAX_VALUE_BYTES);
-        outcome.traceback = trace = keep(error, "traceback", MAX_TRACE_BYTES);
-        outcome.hint = hint = keep(error, "hint", MAX_VALUE_BYTES);
-    }
-    if (outcome.outcome == EVENT_OK &&
-        workspace_too_large(l, l->cell.room.bytes)) {
-        outcome.outcome = EVENT_DISK_LIMIT;
+    if (outcome->outcome == EVENT_OK &&
+        local_disk_is_overfull(l, l->cell.room.bytes)) {
+        outcome->outcome = EVENT_DISK_LIMIT;
         set_reason(l, "It ran to its end, but the workspace has grown too "
                       "large: files should be deleted. Variables are kept.");
-    } else if (outcome.outcome != EVENT_OK && outcome.outcome != EVENT_FAILED) {
+    } else if (outcome->outcome != EVENT_OK &&
+               outcome->outcome != EVENT_FAILED) {
         set_stop_reason(l);
     }
+    outcome->duration_ms = clock_now_ms() - l->cell.started_ms;
     /* What loads files again says nothing of the cells. */
     if (!l->cell.silent)
         l->n_deaths = 0;
@@ -284,7 +184,57 @@ handle_done(struct local *l, const struct cJSON *event)
         kill_leftovers(l);
     local_set_state(l, LOCAL_IDLE);
     local_leftovers_watch(l, &l->cell.room);
-    report(l, SANDBOX_DONE, &outcome, NULL);
+    report(l, SANDBOX_DONE, outcome, NULL);
+}
+
+/* A script that was stopped may have taken care of the signal, and ended with
+   0: it lacks a part all the same. */
+static void
+handle_script(struct local *l, const struct cJSON *event)
+{
+    const struct cJSON *error = json_get(event, "error");
+    AUTO_FREE char *name = keep(error, "name", MAX_NAME_BYTES);
+    AUTO_FREE char *value = keep(error, "value", MAX_VALUE_BYTES);
+    int64_t status = json_int(event, "exit", -1);
+    int64_t signo = json_int(event, "signal", 0);
+    struct sandbox_outcome outcome = {
+        .exit_status = status >= 0 && status <= MAX_STATUS ? (int)status : -1,
+        .signal = signo > 0 && signo <= MAX_SIGNAL ? (int)signo : 0,
+        .error_name = name,
+        .error_value = value,
+    };
+    bool ok = outcome.exit_status == 0;
+
+    if (outcome.signal == SIGKILL && l->cell.stop == EVENT_OK &&
+        local_scope_oom_kills(l->scope) > l->cell.oom_kills)
+        l->cell.stop = EVENT_MEMORY;
+    if (l->cell.stop != EVENT_OK &&
+        (!ok || l->cell.flooded || json_bool(event, "stopped", false)))
+        outcome.outcome = l->cell.stop;
+    else
+        outcome.outcome = ok ? EVENT_OK : EVENT_FAILED;
+    end_well(l, &outcome);
+}
+
+static void
+handle_done(struct local *l, const struct cJSON *event)
+{
+    const struct cJSON *error = json_get(event, "error");
+    const char *status = json_string(event, "status");
+    struct sandbox_outcome outcome = {.exit_status = -1};
+    AUTO_FREE char *name = NULL;
+    AUTO_FREE char *value = NULL;
+    AUTO_FREE char *trace = NULL;
+    AUTO_FREE char *hint = NULL;
+
+    outcome.outcome = outcome_of(l, status, error);
+    if (outcome.outcome != EVENT_OK) {
+        outcome.error_name = name = keep(error, "name", MAX_NAME_BYTES);
+        outcome.error_value = value = keep(error, "value", MAX_VALUE_BYTES);
+        outcome.traceback = trace = keep(error, "traceback", MAX_TRACE_BYTES);
+        outcome.hint = hint = keep(error, "hint", MAX_VALUE_BYTES);
+    }
+    end_well(l, &outcome);
 }
 
 /* The kernel runs no cell without its ticket, and only one of the two can get
@@ -314,6 +264,7 @@ give_up(struct local *l)
 {
     struct sandbox_outcome outcome = {
         .outcome = EVENT_INTERRUPTED,
+        .exit_status = -1,
         .duration_ms = clock_now_ms() - l->cell.started_ms,
     };
 
@@ -328,6 +279,7 @@ local_cell_restarted(struct local *l, const struct error *err)
 {
     struct sandbox_outcome outcome = {
         .outcome = l->cell.ending,
+        .exit_status = -1,
         .duration_ms = l->cell.ended_ms - l->cell.started_ms,
         .variables_lost = true,
     };
@@ -381,7 +333,7 @@ local_cell_died(struct local *l, const struct proc_exit *status)
         return;
     }
     sbuf_add_str(&sb, "The interpreter was ended (");
-    local_cell_add_end(&sb, status);
+    local_death_add_end(&sb, status);
     sbuf_add_str(&sb, "). " SANDBOX_LOST_TEXT);
     lose(l, EVENT_DIED, sb.data);
 }
@@ -400,16 +352,32 @@ handle_again(void *ctx)
             loop_add_timer(l->loop, THIRD_SIGINT_MS, handle_again, l);
 }
 
+static void handle_grace(void *ctx);
+
+/* Ends what a script is, so that the interpreter lives on. */
+static void
+kill_script(struct local *l)
+{
+    l->cell.is_killed = true;
+    kill_leftovers(l);
+    l->cell.grace = loop_add_timer(l->loop, GRACE_MS, handle_grace, l);
+}
+
 static void
 handle_grace(void *ctx)
 {
     struct local *l = ctx;
 
     l->cell.grace = NULL;
+    if (l->cell.is_script && l->cell.begun && !l->cell.is_killed) {
+        kill_script(l);
+        return;
+    }
     local_enter(l);
     local_cell_kill(l, EVENT_KILLED,
-                    l->cell.ask != NULL ? "The interpreter did not answer, so "
-                                          "it was ended. " SANDBOX_LOST_TEXT
+                    l->cell.ask != NULL || l->cell.is_killed
+                        ? "The interpreter did not answer, so "
+                          "it was ended. " SANDBOX_LOST_TEXT
                     : l->cell.begun && l->cell.stop == EVENT_TIMEOUT
                         ? "The cell did not stop at its time limit, so the "
                           "interpreter was ended. " SANDBOX_LOST_TEXT
@@ -525,48 +493,17 @@ kill_for_memory(struct local *l)
 {
     AUTO_SBUF struct sbuf sb = {0};
 
+    /* What a script has is free soon after it was killed. */
+    if (l->cell.is_script && l->cell.begun &&
+        l->cell.n_over++ < SCRIPT_MEMORY_LOOKS) {
+        local_cell_stop(l, EVENT_MEMORY);
+        loop_timer_remove(l->cell.grace);
+        kill_script(l);
+        return;
+    }
     sbuf_init(&sb, MAX_REASON);
     add_memory_reason(l, &sb);
     local_cell_kill(l, EVENT_MEMORY, sb.data);
-}
-
-struct local_room
-local_cell_room(const struct local *l)
-{
-    uint64_t reserve;
-
-    return (struct local_room){
-        .bytes = local_watchdog_free(l->env.workspace_fd, &reserve),
-        .files = local_watchdog_free_files(l->env.workspace_fd, &reserve),
-    };
-}
-
-/* Empty files take no room, but a disk can have only so many. */
-static bool
-files_are_short(const struct local *l, uint64_t before)
-{
-    uint64_t reserve = 0;
-    uint64_t left = local_watchdog_free_files(l->env.workspace_fd, &reserve);
-
-    return before > left && before - left >= DISK_SLACK_FILES && left < reserve;
-}
-
-bool
-local_cell_disk_is_short(const struct local *l, const struct local_room *before)
-{
-    uint64_t reserve = 0;
-    uint64_t left;
-    uint64_t used = used_since(l, before->bytes, &reserve, &left);
-
-    if (files_are_short(l, before->files))
-        return true;
-    if (used < DISK_SLACK_BYTES)
-        return false;
-    if (left < reserve)
-        return true;
-    /* Others write to the same disk: look closer before blaming the cell. */
-    return used > l->limits.workspace_bytes &&
-           workspace_too_large(l, before->bytes);
 }
 
 static void
@@ -576,15 +513,13 @@ handle_watch(void *ctx)
 
     l->cell.watch = NULL;
     local_enter(l);
-    if (local_watchdog_over_memory(l->child.child_pid,
-                                   l->limits.memory_bytes)) {
+    if (local_watchdog_over_memory(l->child.child_pid, l->limits.memory_bytes))
         kill_for_memory(l);
-        local_leave(l);
-        return;
-    }
-    if (local_cell_disk_is_short(l, &l->cell.room))
+    else if (local_disk_is_short(l, &l->cell.room))
         local_cell_stop(l, EVENT_DISK_LIMIT);
-    l->cell.watch = loop_add_timer(l->loop, LOCAL_WATCH_MS, handle_watch, l);
+    if (l->state != LOCAL_ENDING)
+        l->cell.watch =
+            loop_add_timer(l->loop, LOCAL_WATCH_MS, handle_watch, l);
     local_leave(l);
 }
 
@@ -678,6 +613,10 @@ local_cell_event(struct local *l, const struct cJSON *event, size_t len)
         local_ask_answer(l, event);
         return true;
     }
+    if (l->cell.is_script && strcmp(name, "script") == 0) {
+        handle_script(l, event);
+        return true;
+    }
     if (strcmp(name, "done") == 0) {
         handle_done(l, event);
         return true;
@@ -688,6 +627,8 @@ local_cell_event(struct local *l, const struct cJSON *event, size_t len)
         handle_begin(l);
         return true;
     }
+    if (l->cell.is_script)
+        return false;
     if (!count_event(l, len))
         return true;
     if (strcmp(name, "display") == 0)
@@ -751,7 +692,7 @@ begin(struct local *l, int64_t timeout_ms)
     c->started_ticks = local_watchdog_now();
     c->oom_kills = local_scope_oom_kills(l->scope);
     c->timeout_ms = timeout_ms < 0 ? l->limits.cell_ms : timeout_ms;
-    c->room = local_cell_room(l);
+    c->room = local_disk_room(l);
     l->cell_active = true;
     l->fresh = false;
     l->n_unasked = 0;
@@ -776,6 +717,20 @@ local_cell_run(struct local *l, const struct sandbox_cell *cell,
         tell_of_before(l);
         local_leftovers_tell(l);
     }
+}
+
+void
+local_cell_run_script(struct local *l, int64_t timeout_ms,
+                      const struct sandbox_cell_handlers *on, void *ctx,
+                      const char *line, size_t len)
+{
+    memset(&l->cell, 0, sizeof(l->cell));
+    l->cell.on = *on;
+    l->cell.ctx = ctx;
+    l->cell.is_script = true;
+    begin(l, timeout_ms);
+    offer_ticket(l);
+    local_link_send(l->link, line, len);
 }
 
 void

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The local back end, in six parts: local.c starts and ends the interpreter;
- * local_cell.c runs one cell and decides how it ended; local_leftovers.c ends
- * what it has left running; local_ask.c has the requests that are no cells;
- * local_suspend.c stops what runs and lets it go on; local_ops.c has the other
- * operations that struct sandbox calls.
+ * The local back end, in nine parts: local.c starts and ends the interpreter;
+ * local_cell.c runs one cell and decides how it ended; local_script.c begins a
+ * script, which then runs as a cell does; local_leftovers.c ends what they have
+ * left running; local_disk.c says how full the disk is; local_death.c how an
+ * interpreter ended, and whether that was once too often; local_ask.c has the
+ * requests that are no cells; local_suspend.c stops what runs and lets it go
+ * on; local_ops.c has the other operations that struct sandbox calls.
  */
 #ifndef SANDBOX_LOCAL_INTERNAL_H
 #define SANDBOX_LOCAL_INTERNAL_H
@@ -13,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/cleanup.h"
 #include "base/error.h"
 #include "base/proc.h"
 #include "base/sbuf.h"
@@ -99,6 +102,9 @@ struct local_cell {
     uint64_t started_ticks;    /* as local_watchdog_now */
     int64_t ended_ms;          /* when the interpreter was lost */
     bool silent;               /* it is the program's own */
+    bool is_script;            /* runs as a cell, in a process of its own */
+    bool is_killed;            /* its processes were; a script only */
+    unsigned n_over;           /* looks at too much memory, of a script */
     bool begun;                /* the kernel has taken it */
     enum event_outcome stop;   /* why it was asked to stop; EVENT_OK: was not */
     enum event_outcome ending; /* how it ended, once it is LOCAL_ENDING */
@@ -263,13 +269,16 @@ void local_cell_died(struct local *l, const struct proc_exit *status);
 /* After a loss: a new interpreter is ready, or (err) is not. */
 void local_cell_restarted(struct local *l, const struct error *err);
 
-/* What is free on the disk now. */
-struct local_room local_cell_room(const struct local *l);
+/* Reports from the loop that a cell or script was not run at all. err is
+   copied. */
+void local_cell_refuse(struct local *l, const struct sandbox_cell_handlers *on,
+                       void *ctx, const struct error *err);
 
-/* Whether so much was written, or so many files were made, since the disk had
-   that room, that it, or the workspace, is too full. */
-bool local_cell_disk_is_short(const struct local *l,
-                              const struct local_room *before);
+/* Sends a request that runs as a cell does; line: its text, with the id
+   l->next_id + 1. Its end is an event "script". */
+void local_cell_run_script(struct local *l, int64_t timeout_ms,
+                           const struct sandbox_cell_handlers *on, void *ctx,
+                           const char *line, size_t len);
 
 /* Forgets the cell, without telling anybody. */
 void local_cell_drop(struct local *l);
@@ -277,12 +286,43 @@ void local_cell_drop(struct local *l);
 /* The running request that is no cell has been answered. */
 void local_cell_answered(struct local *l);
 
+/* --- local_death.c --- */
+
 /* Whether three interpreters have ended in a row within a minute. Notes this
    end. */
-bool local_cell_too_many_deaths(struct local *l);
+bool local_death_are_too_many(struct local *l);
 
 /* Adds how a process ended: "segmentation fault", "exit status 3". */
-void local_cell_add_end(struct sbuf *sb, const struct proc_exit *status);
+void local_death_add_end(struct sbuf *sb, const struct proc_exit *status);
+
+/* --- local_script.c --- */
+
+void local_run_script(struct sandbox_backend *b,
+                      const struct sandbox_script *script,
+                      const struct sandbox_cell_handlers *on, void *ctx);
+
+/* --- local_disk.c --- */
+
+/* What is free on the disk now. */
+struct local_room local_disk_room(const struct local *l);
+
+/* Whether so much was written, or so many files were made, since the disk had
+   that room, that it, or the workspace, is too full. */
+bool local_disk_is_short(const struct local *l,
+                         const struct local_room *before);
+
+/* Whether the workspace has grown past its limit; free_bytes: of the disk
+   before. */
+bool local_disk_is_overfull(const struct local *l, uint64_t free_bytes);
+
+/* The bytes that may be written where fd is; less than there is room for. */
+uint64_t local_disk_room_at(int fd);
+
+/* How much may be written into the workspace, at most most_bytes. doing: for
+   the message. Errors: ERR_LIMIT. */
+WARN_UNUSED int local_disk_find(const struct local *l, const char *doing,
+                                uint64_t most_bytes, uint64_t *room,
+                                struct error *err);
 
 /* --- local_leftovers.c --- */
 

@@ -46,7 +46,7 @@ LIBRARIES = ("pandas", "numpy", "matplotlib", "scipy", "sklearn", "seaborn",
              "cloudpickle")
 HERE = (lambda: 0).__code__.co_filename
 # In the order in which they are loaded while there is nothing else to do.
-PARTS = ("show", "errors", "display", "notebook", "vars")
+PARTS = ("show", "errors", "display", "notebook", "vars", "script")
 # Held back while a line is written; faults must stay deliverable.
 HELD = set(signal.valid_signals()) - {
     signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL,
@@ -716,7 +716,7 @@ def op_ping(request):
 
 OPS = {"init": op_init, "exec": op_exec, "exit": lambda _request: leave(0),
        "vars": op_state, "snapshot": op_state, "restore": op_state,
-       "ping": op_ping}
+       "ping": op_ping, "script": lambda r: part("script").op_script(r)}
 
 
 # Preload -------------------------------------------------------------------

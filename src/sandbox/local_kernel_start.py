@@ -233,10 +233,13 @@ def prepare_cells():
         path for path in sys.path if path)
     # The client starts the interpreter in the workspace.
     S.workspace = os.getcwd()
+    # Of scripts, whatever cells do to theirs.
+    S.python = sys.executable
     sys.path.append(S.workspace)
     sys.meta_path.insert(0, kernel.Watcher)
     sys.meta_path.append(kernel.StandIn)
     os.environ.setdefault("MPLBACKEND", "agg")
+    S.environ = dict(os.environ)
 
 
 def prepare_descriptors():

@@ -19,7 +19,7 @@ why_end(const struct local *l)
     if (local_watchdog_over_memory(l->child.child_pid, l->limits.memory_bytes))
         return "Processes that an earlier cell had left running were ended at "
                "the memory limit.";
-    if (local_cell_disk_is_short(l, &l->leftovers.room))
+    if (local_disk_is_short(l, &l->leftovers.room))
         return "Processes that an earlier cell had left running were ended: "
                "the disk is nearly full, or the workspace has grown too "
                "large.";
@@ -69,8 +69,8 @@ handle_watch(void *ctx)
     if (why != NULL) {
         l->leftovers.ended = why;
         local_watchdog_kill_cell(l->child.child_pid, l->child.kernel_pid, 0);
-        l->leftovers.after = local_cell_room(l);
-    } else if (local_cell_disk_is_short(l, &l->leftovers.after) &&
+        l->leftovers.after = local_disk_room(l);
+    } else if (local_disk_is_short(l, &l->leftovers.after) &&
                l->base.on_runaway != NULL) {
         l->leftovers.ended =
             "The interpreter was suspended until now: with no cell running it "
@@ -86,7 +86,7 @@ void
 local_leftovers_watch(struct local *l, const struct local_room *before)
 {
     l->leftovers.room = *before;
-    l->leftovers.after = local_cell_room(l);
+    l->leftovers.after = local_disk_room(l);
     l->leftovers.n_quiet = 0;
     look_again(l);
 }

@@ -164,6 +164,18 @@ report_not_run(void *ctx)
     local_leave(l);
 }
 
+void
+local_cell_refuse(struct local *l, const struct sandbox_cell_handlers *on,
+                  void *ctx, const struct error *err)
+{
+    memset(&l->cell, 0, sizeof(l->cell));
+    l->cell.on = *on;
+    l->cell.ctx = ctx;
+    l->op_err = *err;
+    l->op_end = err->code == ERR_SANDBOX ? SANDBOX_LOST : SANDBOX_ERROR;
+    l->task = loop_defer(l->loop, report_not_run, l);
+}
+
 static void
 local_run_cell(struct sandbox_backend *b, const struct sandbox_cell *cell,
                const struct sandbox_cell_handlers *on, void *ctx)
@@ -178,16 +190,10 @@ local_run_cell(struct sandbox_backend *b, const struct sandbox_cell *cell,
         error_fill(&err, ERR_TOO_LARGE, "code of %zu bytes", cell->code_len);
     else if (l->state != LOCAL_IDLE)
         error_fill(&err, ERR_SANDBOX, "no interpreter runs");
-    if (err.code == ERR_NONE) {
+    if (err.code == ERR_NONE)
         local_cell_run(l, cell, on, ctx);
-        return;
-    }
-    memset(&l->cell, 0, sizeof(l->cell));
-    l->cell.on = *on;
-    l->cell.ctx = ctx;
-    l->op_err = err;
-    l->op_end = err.code == ERR_SANDBOX ? SANDBOX_LOST : SANDBOX_ERROR;
-    l->task = loop_defer(l->loop, report_not_run, l);
+    else
+        local_cell_refuse(l, on, ctx, &err);
 }
 
 static void
@@ -362,6 +368,7 @@ static const struct sandbox_ops local_ops = {
     .open = local_open,
     .put = local_put,
     .run_cell = local_run_cell,
+    .run_script = local_run_script,
     .interrupt = local_interrupt,
     .list = local_list,
     .get = local_get,

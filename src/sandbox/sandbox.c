@@ -311,7 +311,7 @@ handle_cell_done(void *ctx, enum sandbox_end end,
         sb->restore_needed = true;
     }
     if (end == SANDBOX_DONE && sb->idle_loss != NULL && !sb->loss_is_asked &&
-        !op->cell.silent && !op->is_late)
+        op->kind == SANDBOX_OP_CELL && !op->cell.silent && !op->is_late)
         end_after_idle_loss(sb, op, outcome);
     else
         sandbox_end_op(op, end, outcome, err);
@@ -344,6 +344,10 @@ run_op(struct sandbox *sb, struct sandbox_op *op)
         if (op->cell.number > 0)
             sb->last_cell = op->cell.number;
         ops->run_cell(sb->backend, &op->cell, &cell_handlers, op);
+        break;
+    case SANDBOX_OP_SCRIPT:
+        sb->used = true;
+        ops->run_script(sb->backend, &op->script, &cell_handlers, op);
         break;
     case SANDBOX_OP_LIST:
         ops->list(sb->backend, handle_list, op);

@@ -23,6 +23,7 @@ struct loop_timer;
 enum sandbox_op_kind {
     SANDBOX_OP_PUT,
     SANDBOX_OP_CELL,
+    SANDBOX_OP_SCRIPT, /* handled as a cell is, without a number */
     SANDBOX_OP_LIST,
     SANDBOX_OP_GET,
     SANDBOX_OP_VARS,
@@ -42,8 +43,9 @@ struct sandbox_op {
     int64_t started_ms;
     struct loop_timer *patience; /* until then its caller waits */
 
-    struct sandbox_put put;   /* strings owned */
-    struct sandbox_cell cell; /* strings owned */
+    struct sandbox_put put;       /* strings owned */
+    struct sandbox_cell cell;     /* strings owned */
+    struct sandbox_script script; /* all of it owned */
     struct sandbox_cell_handlers on;
     char *name; /* owned; of a get */
     int fd;
@@ -148,8 +150,8 @@ bool sandbox_end_op(struct sandbox_op *op, enum sandbox_end end,
 
 /* --- sandbox_late.c --- */
 
-/* Keeps what was lost with a cell of the program's own, so that the model is
-   told: its caller says it to the person at most. */
+/* Keeps what was lost with a script, or a cell of the program's own, so that
+   the model is told: its caller says it to the person at most. */
 void sandbox_keep_own_loss(struct sandbox_op *op,
                            const struct sandbox_outcome *outcome,
                            const struct error *err);

@@ -49,8 +49,9 @@ sandbox_keep_own_loss(struct sandbox_op *op,
                       const struct sandbox_outcome *outcome,
                       const struct error *err)
 {
-    if (op->cell.silent && !op->is_late && outcome != NULL &&
-        outcome->variables_lost)
+    bool is_own = op->cell.silent || op->kind == SANDBOX_OP_SCRIPT;
+
+    if (is_own && !op->is_late && outcome != NULL && outcome->variables_lost)
         keep_loss(op->sb, tell_loss(op, outcome, err));
 }
 
@@ -88,6 +89,7 @@ handle_impatience(void *ctx)
     bool lost = op == sb->restored_op;
     struct sandbox_outcome outcome = {
         .outcome = EVENT_INTERRUPTED,
+        .exit_status = -1,
         .duration_ms = clock_now_ms() - op->started_ms,
         .reason = STOPPING,
     };
@@ -116,7 +118,8 @@ sandbox_leave(struct sandbox_op *op)
     /* Files that are on their way back are not this cell's any more. */
     if (op != op->sb->restored_op)
         sandbox_cancel(op);
-    if (op->running && op->kind == SANDBOX_OP_CELL && op->patience == NULL)
+    if (op->running && op->patience == NULL &&
+        (op->kind == SANDBOX_OP_CELL || op->kind == SANDBOX_OP_SCRIPT))
         op->patience = loop_add_timer(op->sb->loop, SANDBOX_LEAVE_MS,
                                       handle_impatience, op);
 }

@@ -10,6 +10,63 @@
 #include "base/alloc.h"
 #include "base/loop.h"
 
+/* A copy of a NULL-terminated list; NULL stays NULL. */
+static const char *const *
+copy_words(const char *const *words)
+{
+    const char **copy;
+    size_t n = 0;
+
+    if (words == NULL)
+        return NULL;
+    while (words[n] != NULL)
+        n++;
+    copy = xcalloc(n + 1, sizeof(copy[0]));
+    for (size_t i = 0; i < n; i++)
+        copy[i] = xstrdup(words[i]);
+    return copy;
+}
+
+static void
+free_words(const char *const *words)
+{
+    for (size_t i = 0; words != NULL && words[i] != NULL; i++)
+        free_const(words[i]);
+    free_const(words);
+}
+
+static void
+free_script(struct sandbox_script *script)
+{
+    for (size_t i = 0; i < script->n_files; i++) {
+        free_const(script->files[i].name);
+        free_const(script->files[i].data);
+    }
+    free_const(script->files);
+    free_const(script->dir);
+    free_words(script->argv);
+    free_words(script->env);
+}
+
+static void
+copy_script(struct sandbox_script *to, const struct sandbox_script *from)
+{
+    struct sandbox_script_file *files =
+        xcalloc(from->n_files + 1, sizeof(files[0]));
+
+    *to = *from;
+    for (size_t i = 0; i < from->n_files; i++) {
+        files[i].name = xstrdup(from->files[i].name);
+        files[i].len = from->files[i].len;
+        files[i].data =
+            xstrndup(files[i].len > 0 ? from->files[i].data : "", files[i].len);
+    }
+    to->files = files;
+    to->dir = xstrdup(from->dir);
+    to->argv = copy_words(from->argv);
+    to->env = copy_words(from->env);
+}
+
 void
 sandbox_free_op(struct sandbox_op *op)
 {
@@ -20,6 +77,7 @@ sandbox_free_op(struct sandbox_op *op)
     free_const(op->put.name);
     free_const(op->cell.code);
     free_const(op->cell.language);
+    free_script(&op->script);
     free(op->name);
     free(op);
 }
@@ -62,6 +120,7 @@ sandbox_end_op(struct sandbox_op *op, enum sandbox_end end,
     sandbox_enter(sb);
     switch (op->kind) {
     case SANDBOX_OP_CELL:
+    case SANDBOX_OP_SCRIPT:
         sandbox_keep_own_loss(op, outcome, err);
         op->on.on_done(op->ctx, end, outcome, err);
         break;
@@ -112,6 +171,19 @@ sandbox_run_cell(struct sandbox *sb, const struct sandbox_cell *cell,
     op->cell.language = xstrdup(cell->language);
     if (cell->timeout_ms < 0)
         op->cell.timeout_ms = sb->limits.cell_ms;
+    op->on = *on;
+    return op;
+}
+
+struct sandbox_op *
+sandbox_run_script(struct sandbox *sb, const struct sandbox_script *script,
+                   const struct sandbox_cell_handlers *on, void *ctx)
+{
+    struct sandbox_op *op = add_op(sb, SANDBOX_OP_SCRIPT, ctx);
+
+    copy_script(&op->script, script);
+    if (script->timeout_ms < 0)
+        op->script.timeout_ms = sb->limits.cell_ms;
     op->on = *on;
     return op;
 }

@@ -283,8 +283,8 @@ open_failed(int root_fd, const char *name, struct error *err)
     return err_set_errno(err, ERR_IO, "%s", name);
 }
 
-static bool
-path_ok(const char *name)
+bool
+workspace_path_ok(const char *name)
 {
     const char *p = name;
 
@@ -312,7 +312,7 @@ workspace_open_by_walk(int root_fd, const char *name, struct error *err)
     char *p;
     int fd;
 
-    if (!path_ok(name))
+    if (!workspace_path_ok(name))
         return err_set(err, ERR_USAGE, "%s: is no name below the workspace",
                        name != NULL ? name : "");
     copy = xstrdup(name);
@@ -348,7 +348,7 @@ workspace_open(int root_fd, const char *name, struct error *err)
     };
     int fd;
 
-    if (!path_ok(name))
+    if (!workspace_path_ok(name))
         return err_set(err, ERR_USAGE, "%s: is no name below the workspace",
                        name != NULL ? name : "");
     fd = (int)syscall(SYS_openat2, root_fd, name, &how, sizeof(how));

@@ -39,6 +39,10 @@ typedef bool (*workspace_ours_fn)(void *ctx, const char *name);
    at most 255 bytes. */
 bool workspace_name_ok(const char *name);
 
+/* Whether name can be a path below the workspace: components as above, with one
+   "/" between them. */
+bool workspace_path_ok(const char *name);
+
 /*
  * Lists what lies below root_fd, "data" and WORKSPACE_STATE at the top left
  * out. Directories are entered, not listed. Errors: ERR_IO.

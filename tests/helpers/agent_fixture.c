@@ -386,6 +386,7 @@ static const struct sandbox_ops box_ops = {
     .open = box_open,
     .put = fake_sandbox_put,
     .run_cell = box_run,
+    .run_script = fake_sandbox_no_script,
     .interrupt = box_interrupt,
     .list = box_list,
     .get = box_get,

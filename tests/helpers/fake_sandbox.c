@@ -133,6 +133,18 @@ fake_sandbox_no_cell(struct sandbox_backend *b, const struct sandbox_cell *cell,
 }
 
 void
+fake_sandbox_no_script(struct sandbox_backend *b,
+                       const struct sandbox_script *script,
+                       const struct sandbox_cell_handlers *on, void *ctx)
+{
+    (void)b;
+    (void)script;
+    (void)on;
+    (void)ctx;
+    abort();
+}
+
+void
 fake_sandbox_no_list(struct sandbox_backend *b, sandbox_list_fn done, void *ctx)
 {
     (void)b;

@@ -59,6 +59,9 @@ void fake_sandbox_close(struct sandbox_backend *b);
 void fake_sandbox_no_cell(struct sandbox_backend *b,
                           const struct sandbox_cell *cell,
                           const struct sandbox_cell_handlers *on, void *ctx);
+void fake_sandbox_no_script(struct sandbox_backend *b,
+                            const struct sandbox_script *script,
+                            const struct sandbox_cell_handlers *on, void *ctx);
 void fake_sandbox_no_list(struct sandbox_backend *b, sandbox_list_fn done,
                           void *ctx);
 void fake_sandbox_no_get(struct sandbox_backend *b, const char *name, int fd,

@@ -14,12 +14,15 @@
  * system's, for a control group) no_stop=1 (SIGSTOP reaches nobody)
  *
  * Requests: {"op":"cell","code":S,"timeout_ms":N,"silent":B,"number":N}
+ *           {"op":"script","dir":S,"files":{NAME:TEXT},"argv":[S],"env":[S],
+ *            "timeout_ms":N}
+ *           {"op":"leave"} (the last of them, without waiting)
  *           {"op":"put","path":S,"name":S,"offset":N,"limit":N}
  *           {"op":"list"} {"op":"get","name":S,"path":S,"limit":N}
  *           {"op":"loaded","path":S,"name":S,"variable":S,"setup":S}
  *           {"op":"vars"} {"op":"snapshot","path":S} {"op":"restore","path":S}
  *           {"op":"restart"} {"op":"info"} {"op":"take_loss"}
- *           {"op":"interrupt"} (the last of these or of the cells)
+ *           {"op":"interrupt"} (the last of these or of the cells or scripts)
  *           {"op":"quit"}
  */
 #ifdef HAVE_CONFIG_H
@@ -278,6 +281,16 @@ tell_counted(struct driver *d)
 }
 
 static void
+on_begin(void *ctx)
+{
+    struct job *job = ctx;
+    struct sbuf sb;
+
+    begin(job->d, &sb, "begin");
+    finish(&sb);
+}
+
+static void
 on_cell_done(void *ctx, enum sandbox_end end,
              const struct sandbox_outcome *outcome, const struct error *err)
 {
@@ -285,12 +298,15 @@ on_cell_done(void *ctx, enum sandbox_end end,
     struct sbuf sb;
 
     tell_counted(job->d);
-    begin(job->d, &sb, "cell");
+    begin(job->d, &sb, job->name);
     json_add_member_str(&sb, "end", end_name(end));
     if (outcome != NULL) {
         json_add_member_str(&sb, "outcome",
                             event_outcome_name(outcome->outcome));
         json_add_member_int(&sb, "ms", outcome->duration_ms);
+        json_add_member_int(&sb, "exit", outcome->exit_status);
+        json_add_member_int(&sb, "signal", outcome->signal);
+        json_add_member_bool(&sb, "late", outcome->still_stopping);
         json_add_member_str(&sb, "error", outcome->error_name);
         json_add_member_str(&sb, "value", outcome->error_value);
         json_add_member_str(&sb, "traceback", outcome->traceback);
@@ -498,6 +514,53 @@ run_cell(struct driver *d, const char *code, int64_t timeout_ms, bool silent,
     d->last = job->op;
 }
 
+/* The texts of an array, NULL-terminated; the list is the caller's, the texts
+   the tree's. */
+static const char **
+texts_of(const struct cJSON *array)
+{
+    const char **texts = xcalloc(json_len(array) + 1, sizeof(texts[0]));
+    const struct cJSON *item = json_first(array);
+
+    for (size_t i = 0; item != NULL; item = json_next(item), i++)
+        texts[i] = json_value_string(item);
+    return texts;
+}
+
+static void
+run_script(struct driver *d, const struct cJSON *request)
+{
+    static const struct sandbox_cell_handlers handlers = {
+        .on_begin = on_begin,
+        .on_bytes = on_bytes,
+        .on_done = on_cell_done,
+    };
+    const struct cJSON *given = json_get(request, "files");
+    const struct cJSON *env = json_get(request, "env");
+    AUTO_FREE struct sandbox_script_file *files =
+        xcalloc(json_len(given) + 1, sizeof(files[0]));
+    AUTO_FREE const char **argv = texts_of(json_get(request, "argv"));
+    AUTO_FREE const char **words = texts_of(env);
+    struct sandbox_script script = {
+        .dir = json_string(request, "dir"),
+        .files = files,
+        .argv = argv,
+        .env = env != NULL ? words : NULL,
+        .timeout_ms = json_int(request, "timeout_ms", d->timeout_ms),
+    };
+    struct job *job = new_job(d, "script");
+
+    for (given = json_first(given); given != NULL; given = json_next(given)) {
+        struct sandbox_script_file *f = &files[script.n_files++];
+
+        f->name = json_key(given);
+        f->data = json_value_string(given);
+        f->len = strlen(f->data);
+    }
+    job->op = sandbox_run_script(d->sb, &script, &handlers, job);
+    d->last = job->op;
+}
+
 static void
 put(struct driver *d, const char *path, const char *name, int64_t offset,
     int64_t limit)
@@ -581,6 +644,8 @@ handle_request(struct driver *d, const char *line, size_t len)
                  json_int(r, "timeout_ms", d->timeout_ms),
                  json_bool(r, "silent", false),
                  (int)json_int(r, "number", ++d->n_cells));
+    } else if (str_eq(op, "script")) {
+        run_script(d, r);
     } else if (str_eq(op, "put") && path != NULL) {
         put(d, path, name, json_int(r, "offset", 0), json_int(r, "limit", -1));
     } else if (str_eq(op, "list")) {
@@ -595,6 +660,9 @@ handle_request(struct driver *d, const char *line, size_t len)
     } else if (str_eq(op, "interrupt")) {
         if (d->last != NULL)
             sandbox_cancel(d->last);
+    } else if (str_eq(op, "leave")) {
+        if (d->last != NULL)
+            sandbox_leave(d->last);
     } else if (str_eq(op, "quit")) {
         loop_stop(d->loop);
     } else if (!handle_whole(d, op, path)) {

@@ -4,6 +4,7 @@
     with Sandbox("put=/tmp/x.csv") as sb:
         r = sb.cell("print(1)")
         r.stdout, r.stderr, r.outcome, r.outputs, r.notes, r.error, ...
+        sb.script(["/bin/cat", "f"], {"f": "text"})  # as cell; exit, signal
         sb.attack("ACCESS...")       # runs with PRELUDE; returns report(...)'s
         sb.list()                    # {name: file}, and sb.left_out
         sb.get("chart.png")          # (end, message, bytes)
@@ -36,6 +37,7 @@ from host_check import HostCheck, fresh_uid  # noqa: E402
 from processes import descendants_of, process_table  # noqa: E402
 
 PR_SET_CHILD_SUBREAPER = 36
+LANDLOCK_CREATE_RULESET = 444
 
 def driver_path():
     if os.environ.get("SANDBOX_DRIVER"):
@@ -48,6 +50,11 @@ def driver_path():
 def warden_path():
     return os.path.abspath(os.environ.get("SANDPIPER_WARDEN") or os.path.join(
         os.environ.get("abs_top_builddir", "."), "sandpiper-warden"))
+
+
+def landlock_abi():
+    """The level reduced needs 6."""
+    return ctypes.CDLL(None).syscall(LANDLOCK_CREATE_RULESET, None, 0, 1)
 
 
 def wait_until(ready, timeout, what, step=0.01):
@@ -387,13 +394,28 @@ class Sandbox:
                 cell.outputs.append(event)
             elif kind == "note":
                 cell.notes.append(event)
-            elif kind == "cell":
+            elif kind in ("cell", "script"):
                 cell.__dict__.update(event)
                 return cell
 
     def cell(self, code, timeout_ms=None, timeout=None, silent=False):
         self.start_cell(code, timeout_ms, silent)
         return self.finish_cell(timeout)
+
+    def start_script(self, argv, files=None, dir="job", **more):
+        self.request(op="script", dir=dir, files=files or {}, argv=argv,
+                     **more)
+
+    def script(self, argv, files=None, timeout=None, **more):
+        """A program in a directory of the workspace; as a cell, with exit and
+        signal. Relative names of files lead from there."""
+        self.start_script(argv, files, **more)
+        return self.finish_cell(timeout)
+
+    def python(self, code, *args, **more):
+        """The same for a program in Python."""
+        return self.script(["python3", "analyze.py", *args],
+                           {"analyze.py": code}, **more)
 
     def interrupt(self):
         self.request(op="interrupt")

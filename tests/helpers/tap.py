@@ -117,8 +117,12 @@ def _select(tests, wanted):
 
 def run(namespace, argv):
     """Runs the chosen tests; returns the exit status."""
-    tests = [(name, value) for name, value in namespace.items()
-             if name.startswith("test_") and callable(value)]
+    return run_tests([(name, value) for name, value in namespace.items()
+                      if name.startswith("test_") and callable(value)], argv)
+
+
+def run_tests(tests, argv):
+    """The same for a list of names and functions."""
     if "--list" in argv:
         print("\n".join(name for name, _ in tests))
         return 0

@@ -28,16 +28,8 @@ sys.path.insert(0, HERE)
 
 import tap  # noqa: E402
 from attack_program import finish, tests_of  # noqa: E402
-from sandbox_session import (REDUCED, Sandbox,  # noqa: E402
+from sandbox_session import (REDUCED, Sandbox, landlock_abi,  # noqa: E402
                              process_table, wait_until, warden_path)
-
-LANDLOCK_CREATE_RULESET = 444
-
-
-def landlock_abi():
-    import ctypes
-    return ctypes.CDLL(None).syscall(LANDLOCK_CREATE_RULESET, None, 0, 1)
-
 
 # Root's cells are those of one user of this run.
 UID = os.getuid() or 40000 + os.getpid() % 4000

@@ -156,6 +156,7 @@ static const struct sandbox_ops box_ops = {
     .open = box_open,
     .put = fake_sandbox_put,
     .run_cell = fake_sandbox_no_cell,
+    .run_script = fake_sandbox_no_script,
     .interrupt = box_interrupt,
     .list = fake_sandbox_no_list,
     .get = fake_sandbox_no_get,

@@ -175,6 +175,7 @@ static const struct sandbox_ops box_ops = {
     .open = fake_sandbox_open,
     .put = box_put,
     .run_cell = box_run,
+    .run_script = fake_sandbox_no_script,
     .interrupt = box_interrupt,
     .list = fake_sandbox_no_list,
     .get = fake_sandbox_no_get,

@@ -129,6 +129,33 @@ fake_run_cell(struct sandbox_backend *b, const struct sandbox_cell *cell,
         fake_sandbox_defer(&f->sandbox, report_cell);
 }
 
+/* The first word of a script says how it ends. */
+static void
+fake_run_script(struct sandbox_backend *b, const struct sandbox_script *script,
+                const struct sandbox_cell_handlers *on, void *ctx)
+{
+    struct fake *f = fake_of(b);
+
+    assert_null(f->sandbox.task);
+    assert_null(f->code);
+    f->code = xstrdup(script->argv[0]);
+    f->sandbox.on = *on;
+    f->sandbox.ctx = ctx;
+    sbuf_addf(f->log, "script(%s,%lld", script->dir,
+              (long long)script->timeout_ms);
+    for (size_t i = 0; script->argv[i] != NULL; i++)
+        sbuf_addf(f->log, ",%s", script->argv[i]);
+    for (size_t i = 0; script->env != NULL && script->env[i] != NULL; i++)
+        sbuf_addf(f->log, ",%s", script->env[i]);
+    for (size_t i = 0; i < script->n_files; i++) {
+        sbuf_addf(f->log, ",%s:", script->files[i].name);
+        sbuf_add(f->log, script->files[i].data, script->files[i].len);
+    }
+    sbuf_add_str(f->log, ") ");
+    if (strcmp(f->code, "wait") != 0)
+        fake_sandbox_defer(&f->sandbox, report_cell);
+}
+
 static void
 fake_interrupt(struct sandbox_backend *b)
 {
@@ -176,6 +203,7 @@ static const struct sandbox_ops plain_ops = {
     .open = fake_open,
     .put = fake_put,
     .run_cell = fake_run_cell,
+    .run_script = fake_run_script,
     .interrupt = fake_interrupt,
     .list = fake_list,
     .get = fake_get,
@@ -188,6 +216,7 @@ static const struct sandbox_ops keeping_ops = {
     .open = fake_open,
     .put = fake_put,
     .run_cell = fake_run_cell,
+    .run_script = fake_run_script,
     .interrupt = fake_interrupt,
     .list = fake_list,
     .get = fake_get,
@@ -252,6 +281,16 @@ run(struct test *t, const char *code)
 
     t->n_open++;
     return sandbox_run_cell(t->sb, &cell, &handlers, t);
+}
+
+static struct sandbox_op *
+script(struct test *t, const char *word)
+{
+    const char *argv[] = {word, NULL};
+    struct sandbox_script s = {.dir = "d", .argv = argv, .timeout_ms = 5};
+
+    t->n_open++;
+    return sandbox_run_script(t->sb, &s, &handlers, t);
 }
 
 static struct sandbox_op *
@@ -519,6 +558,93 @@ test_sandbox_tells_of_a_loss_while_idle(void **state)
                "it ended. " SANDBOX_LOST_TEXT ",-> run(ok) <0,ok,-,-> close ");
 }
 
+/* Nothing of what the caller gave need be there when its turn comes. */
+static void
+test_sandbox_copies_a_script(void **state)
+{
+    struct test t;
+    char texts[][8] = {"dir", "ok", "two", "A=1", "f.py", "x\ny"};
+    struct sandbox_script_file files[] = {{texts[4], texts[5], 3},
+                                          {"empty", NULL, 0}};
+    const char *argv[] = {texts[1], texts[2], NULL};
+    const char *env[] = {texts[3], NULL};
+    struct sandbox_script s = {.dir = texts[0],
+                               .files = files,
+                               .n_files = LEN(files),
+                               .argv = argv,
+                               .env = env,
+                               .timeout_ms = -1};
+
+    (void)state;
+    begin(&t, &plain_ops);
+    run(&t, "ok");
+    t.n_open++;
+    sandbox_run_script(t.sb, &s, &handlers, &t);
+    memset(texts, 'z', sizeof(texts));
+    memset(files, 0, sizeof(files));
+    memset(argv, 0, sizeof(argv));
+    memset(env, 0, sizeof(env));
+    run(&t, "ok");
+    finish(&t, "open run(ok) <0,ok,-,-> "
+               "script(dir,120000,ok,two,A=1,f.py:x\ny,empty:) <0,ok,-,-> "
+               "run(ok) <0,ok,-,-> close ");
+}
+
+/* As a cell; but that variables are gone the next cell is told as well. */
+static void
+test_sandbox_ends_a_script(void **state)
+{
+    struct error err = {.code = ERR_SANDBOX, .msg = "it ended"};
+    struct test t;
+
+    (void)state;
+    begin(&t, &keeping_ops);
+    sandbox_add_loaded(t.sb, "/dev/null", "a.csv", "a", "load a");
+    script(&t, "fail");
+    script(&t, "restart");
+    run(&t, "ok");
+    loop_run(t.loop);
+    assert_string_equal(t.log.data, "open script(d,5,fail) <0,error,-,-> "
+                                    "script(d,5,restart) run(load a,silent) "
+                                    "<3,died,why Loaded again: a.,-> run(ok) "
+                                    "<3,ok,why Loaded again: a.,-> ");
+    sbuf_clear(&t.log);
+    t.fake->sandbox.base.on_lost(t.fake->sandbox.base.on_lost_ctx, &err);
+    script(&t, "ok");
+    run(&t, "ok");
+    script(&t, "lost");
+    run(&t, "ok");
+    finish(&t, "open run(load a,silent) script(d,5,ok) <0,ok,-,-> run(ok) "
+               "<3,ok,Before this cell, it ended. " SANDBOX_LOST_TEXT
+               " Loaded again: a.,-> script(d,5,lost) <2,-,-,sandbox> open "
+               "run(load a,silent) run(ok) <3,ok,Before this cell, the "
+               "interpreter was started anew. Loaded again: a.,-> close ");
+}
+
+static void
+test_sandbox_cancels_a_script(void **state)
+{
+    struct test t;
+    struct sandbox_op *waiting;
+    struct sandbox_op *running;
+
+    (void)state;
+    begin(&t, &plain_ops);
+    run(&t, "ok");
+    loop_run(t.loop);
+    sbuf_clear(&t.log);
+    running = script(&t, "wait");
+    waiting = script(&t, "never");
+    sandbox_cancel(waiting);
+    t.n_open = 1;
+    loop_run(t.loop);
+    assert_string_equal(t.log.data, "<1,-,-,cancelled> script(d,5,wait) ");
+    t.n_open = 1;
+    sandbox_cancel(running);
+    finish(&t, "<1,-,-,cancelled> script(d,5,wait) interrupt "
+               "<0,interrupted,-,-> close ");
+}
+
 static void
 test_sandbox_cancel(void **state)
 {
@@ -573,6 +699,9 @@ main(void)
             test_sandbox_tells_after_a_loss_while_idle_what_came_back),
         cmocka_unit_test(test_sandbox_opens_again_after_a_loss),
         cmocka_unit_test(test_sandbox_tells_of_a_loss_while_idle),
+        cmocka_unit_test(test_sandbox_copies_a_script),
+        cmocka_unit_test(test_sandbox_ends_a_script),
+        cmocka_unit_test(test_sandbox_cancels_a_script),
         cmocka_unit_test(test_sandbox_cancel),
         cmocka_unit_test(test_sandbox_free_in_callback),
     };

@@ -166,6 +166,16 @@ fake_run_cell(struct sandbox_backend *b, const struct sandbox_cell *cell,
 }
 
 static void
+fake_run_script(struct sandbox_backend *b, const struct sandbox_script *script,
+                const struct sandbox_cell_handlers *on, void *ctx)
+{
+    struct sandbox_cell cell = {.code = script->argv[0]};
+
+    sbuf_add_str(((struct fake *)b)->log, "script:");
+    fake_run_cell(b, &cell, on, ctx);
+}
+
+static void
 fake_interrupt(struct sandbox_backend *b)
 {
     sbuf_add_str(((struct fake *)b)->log, "interrupt ");
@@ -248,6 +258,7 @@ static const struct sandbox_ops fake_ops = {
     .open = fake_open,
     .put = fake_put,
     .run_cell = fake_run_cell,
+    .run_script = fake_run_script,
     .interrupt = fake_interrupt,
     .suspend = fake_suspend,
     .resume = fake_resume,
@@ -414,6 +425,31 @@ test_sandbox_is_suspended_and_resumed(void **state)
     sandbox_open(t.sb);
     finish(&t, "open run(ok) <0,-,-> suspend resume run(ok) <0,-,-> run(ok) "
                "<0,-,-> suspend close ");
+}
+
+static void
+test_sandbox_is_resumed_for_a_script(void **state)
+{
+    static const struct sandbox_cell_handlers on = {.on_done = on_cell_done};
+    const char *argv[] = {"ok", NULL};
+    struct sandbox_script script = {.dir = "d", .argv = argv};
+    struct test t;
+    struct sandbox_info info;
+
+    (void)state;
+    begin(&t, 1, 0);
+    t.n_open++;
+    sandbox_run_script(t.sb, &script, &on, &t);
+    settle(&t);
+    wait_for(&t, SANDBOX_SUSPENDED);
+    t.n_open++;
+    sandbox_run_script(t.sb, &script, &on, &t);
+    settle(&t);
+    sandbox_info(t.sb, &info);
+    assert_int_equal(info.n_cells, 0);
+    assert_true(info.has_run);
+    finish(&t, "open script:run(ok) <0,-,-> suspend resume script:run(ok) "
+               "<0,-,-> close ");
 }
 
 static void
@@ -723,6 +759,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sandbox_is_suspended_and_resumed),
+        cmocka_unit_test(test_sandbox_is_resumed_for_a_script),
         cmocka_unit_test(test_sandbox_operation_waits_for_the_suspend),
         cmocka_unit_test(test_sandbox_that_cannot_be_suspended),
         cmocka_unit_test(test_sandbox_is_closed_and_says_so_once),

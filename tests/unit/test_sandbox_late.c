@@ -55,6 +55,15 @@ fake_run_cell(struct sandbox_backend *b, const struct sandbox_cell *cell,
 }
 
 static void
+fake_run_script(struct sandbox_backend *b, const struct sandbox_script *script,
+                const struct sandbox_cell_handlers *on, void *ctx)
+{
+    struct sandbox_cell cell = {.code = script->argv[0]};
+
+    fake_run_cell(b, &cell, on, ctx);
+}
+
+static void
 fake_interrupt(struct sandbox_backend *b)
 {
     sbuf_add_str(((struct fake *)b)->log, b->no_grace ? "end " : "interrupt ");
@@ -64,6 +73,7 @@ static const struct sandbox_ops ops = {
     .caps = {.name = "fake", .stateful = true, .keeps_files = true},
     .open = fake_sandbox_open,
     .run_cell = fake_run_cell,
+    .run_script = fake_run_script,
     .interrupt = fake_interrupt,
     UNUSED_SANDBOX_OPS,
     .close = fake_sandbox_close,
@@ -254,6 +264,33 @@ test_a_cell_that_ends_late(void **state)
         assert_null(sandbox_take_late_loss(t.sb));
         finish(&t, cases[i].next);
     }
+}
+
+/* Left as a cell is. It has no number; whether variables went with it is the
+   next cell's to say all the same. */
+static void
+test_a_script_that_ends_late(void **state)
+{
+    static const struct sandbox_cell_handlers on = {.on_done = on_done};
+    const char *argv[] = {"s", NULL};
+    struct sandbox_script script = {.dir = "d", .argv = argv};
+    struct test t;
+    struct sandbox_op *op;
+
+    (void)state;
+    begin(&t);
+    end_cell(t.fake, SANDBOX_DONE, EVENT_OK);
+    loop_run(t.loop);
+    sbuf_clear(&t.log);
+    op = sandbox_run_script(t.sb, &script, &on, &t);
+    loop_run(t.loop);
+    sandbox_leave(op);
+    loop_run(t.loop);
+    assert_string_equal(t.log.data, "run(s) " LEFT);
+    sbuf_clear(&t.log);
+    end_cell(t.fake, SANDBOX_RESTARTED, EVENT_KILLED);
+    run_next(&t);
+    finish(&t, "late(0,It ended.) run(b) begin x y <3,ok,-It ended.> ");
 }
 
 static void
@@ -476,6 +513,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_cell_that_ends_in_time),
         cmocka_unit_test(test_a_cell_that_ends_late),
+        cmocka_unit_test(test_a_script_that_ends_late),
         cmocka_unit_test(test_a_cell_that_a_restart_ends),
         cmocka_unit_test(test_a_cell_whose_files_come_back_late),
         cmocka_unit_test(test_what_is_asked_while_files_come_back),
