@@ -43,7 +43,7 @@ def orphans(known):
     child of a killed program handed to this one, none can hide."""
     me = os.getpid()
     left = []
-    for pid, (parent, state, _) in process_table().items():
+    for pid, (parent, state, *_) in process_table().items():
         if parent != me or pid in known:
             continue
         if state in "ZX":
@@ -101,7 +101,7 @@ def below(pid):
     found = {pid}
     grew = True
     while grew:
-        more = {p for p, (parent, _, _) in table.items()
+        more = {p for p, (parent, *_) in table.items()
                 if parent in found} - found
         found |= more
         grew = bool(more)

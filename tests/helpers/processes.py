@@ -5,7 +5,8 @@ import os
 
 
 def process_table():
-    """pid -> (parent, state, session) of every process."""
+    """pid -> (parent, state, session, start) of every process; start in clock
+    ticks since the machine began."""
     table = {}
     for name in os.listdir("/proc"):
         if not name.isdigit():
@@ -17,7 +18,7 @@ def process_table():
         except OSError:
             continue
         table[int(name)] = (int(fields[1]), fields[0].decode(),
-                            int(fields[3]))
+                            int(fields[3]), int(fields[19]))
     return table
 
 
@@ -26,7 +27,7 @@ def with_descendants(pids, table):
     found = set(pids)
     grew = True
     while grew:
-        more = {p for p, (parent, _, _) in table.items()
+        more = {p for p, (parent, *_) in table.items()
                 if parent in found} - found
         found |= more
         grew = bool(more)
@@ -34,7 +35,16 @@ def with_descendants(pids, table):
 
 
 def descendants_of(pid):
-    """Live processes below pid, without pid itself."""
+    """Live processes below pid, without pid itself, a parent before its
+    children. Numbers alone tell nothing: they begin again at 32768 or so."""
     table = process_table()
-    return sorted(p for p in with_descendants({pid}, table) - {pid}
-                  if table[p][1] not in "ZX")
+
+    def age(one):
+        depth = 0
+        at = one
+        while at in table and at != pid:
+            at = table[at][0]
+            depth += 1
+        return table[one][3], depth, one
+    return sorted((p for p in with_descendants({pid}, table) - {pid}
+                   if table[p][1] not in "ZX"), key=age)

@@ -273,7 +273,7 @@ class PtySession:
     @staticmethod
     def _orphans():
         me = os.getpid()
-        return {pid for pid, (parent, _, _) in process_table().items()
+        return {pid for pid, (parent, *_) in process_table().items()
                 if parent == me}
 
     def descendants(self):
@@ -281,7 +281,7 @@ class PtySession:
         table = process_table()
         others = {s.pid for s in PtySession._live if s is not self}
         me = os.getpid()
-        found = {pid for pid, (parent, _, _) in table.items()
+        found = {pid for pid, (parent, *_) in table.items()
                  if parent == me and pid not in self._before | others and
                  (pid == self.pid or self._is_foreign(pid))}
         alive = []
