@@ -52,6 +52,19 @@ allocate(size_t size_bytes)
     return s;
 }
 
+/* The value of a header may be a word and the secret itself ("Bearer KEY"),
+   which may then stand somewhere without the word; NULL: it is not such. */
+static const char *
+find_bare(const struct secret *s)
+{
+    const char *space = strchr(s->text, ' ');
+
+    return space != NULL && strchr(space + 1, ' ') == NULL &&
+                   strlen(space + 1) >= MIN_HIDDEN_BYTES
+               ? space + 1
+               : NULL;
+}
+
 struct secret *
 secret_new(const char *text, size_t len)
 {
@@ -62,6 +75,7 @@ secret_new(const char *text, size_t len)
     s->text[len] = '\0';
     if (len >= MIN_HIDDEN_BYTES) {
         log_hide(s->text);
+        log_hide(find_bare(s));
     }
     return s;
 }
@@ -76,6 +90,7 @@ secret_free(struct secret *s)
     }
     if (s->len >= MIN_HIDDEN_BYTES) {
         log_unhide(s->text);
+        log_unhide(find_bare(s));
     }
     map_bytes = s->map_bytes;
     secret_wipe(s, s->size_bytes);

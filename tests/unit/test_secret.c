@@ -229,6 +229,24 @@ test_log_never_holds_a_secret(void **state)
     secret_free(small);
 }
 
+/* A header's value that is a word and a secret. */
+static void
+test_log_never_holds_a_secret_without_its_word(void **state)
+{
+    struct secret *s = secret_new("Bearer " KEY, strlen("Bearer " KEY));
+    struct sbuf sb;
+
+    (void)state;
+    sbuf_init(&sb, 256);
+    log_add_hidden(&sb, KEY, strlen(KEY));
+    assert_null(strstr(sb.data, KEY));
+    sbuf_clear(&sb);
+    secret_free(s);
+    log_add_hidden(&sb, KEY, strlen(KEY));
+    assert_string_equal(sb.data, KEY);
+    sbuf_fini(&sb);
+}
+
 int
 main(void)
 {
@@ -242,6 +260,7 @@ main(void)
         cmocka_unit_test(test_take_env_overwrites_every_copy),
         cmocka_unit_test(test_take_env_unset_or_empty),
         cmocka_unit_test(test_log_never_holds_a_secret),
+        cmocka_unit_test(test_log_never_holds_a_secret_without_its_word),
     };
 
     return cmocka_run_group_tests_name("secret", tests, NULL, NULL);
