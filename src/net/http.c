@@ -163,7 +163,8 @@ end_finished(struct http_call *call)
 {
     struct error err = {0};
 
-    if (call->result == CURLE_OK && !http_is_void(call)) {
+    /* Also before a failure: the peer may have acted on it. */
+    if (!http_is_void(call)) {
         http_tell_all_sent(call);
     }
     if (call->cancelled) {
