@@ -132,14 +132,16 @@ set_stop_reason(struct local *l)
 
 /* The kernel's own word for the end, against what was asked of it. Without an
    error a cell came to its end, though an interrupt may have changed what it
-   did. */
+   did. A script that ends as a cell does has no status, so that it failed. */
 static enum event_outcome
 outcome_of(const struct local *l, const char *status, const struct cJSON *error)
 {
-    bool ok = str_eq(status, "ok");
+    bool ok = !l->cell.is_script && str_eq(status, "ok");
 
     if (l->cell.stop != EVENT_OK && (!ok || l->cell.flooded))
         return l->cell.stop;
+    if (l->cell.is_script)
+        return EVENT_FAILED;
     return ok || (error == NULL && str_eq(status, "interrupted"))
                ? EVENT_OK
                : EVENT_FAILED;

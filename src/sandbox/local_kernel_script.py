@@ -3,14 +3,17 @@
 whose output goes straight to the pipes of cells. No triple single quotes in
 this file; see part() in local_kernel.py.
 """
+import _signal
 import os
 import signal
 
 import sandpiper_kernel as kernel
-from sandpiper_kernel import S, call_user, cut, emit, safe_text, type_name
+from sandpiper_kernel import (
+    HELD, S, call_user, cut, emit, getsignal, safe_text, type_name)
 
 # Named by a script, these are the Python of the cells, wherever PATH leads.
 PYTHONS = ("python", "python3")
+IGNORED = int(signal.SIG_IGN)
 
 
 def environment(extra):
@@ -24,20 +27,62 @@ def environment(extra):
     return found
 
 
+class Handlers:
+    """Those of cells wait until a script has ended and its end is told: one
+    may raise at any point before. What a cell ignores, as the ends of children,
+    is not ignored meanwhile, nor by the script."""
+
+    def __init__(self):
+        self.before = {}
+        self.came = set()
+
+    def keep(self, number, _frame):
+        self.came.add(number)
+
+    def hold(self):
+        """Again, if one that is not held yet raises here."""
+        done = False
+        keep = self.keep
+        while not done:
+            try:
+                for number in HELD - {signal.SIGINT}:
+                    handler = getsignal(number)
+                    if handler is not keep and \
+                            (callable(handler) or handler == IGNORED):
+                        self.before[number] = handler
+                        _signal.signal(number, keep)
+                done = True
+            except BaseException:
+                pass
+
+    def release(self):
+        while self.before:
+            try:
+                for number, handler in list(self.before.items()):
+                    _signal.signal(number, handler)
+                    self.before.pop(number)
+                    if number in self.came and callable(handler):
+                        _signal.raise_signal(number)
+            except BaseException:
+                pass
+
+
 def start(request):
     """Spare descriptors, since cells may have closed 0 to 2. A session of its
-    own, so that what is meant for cells does not reach it. A cell may ignore
-    the ends of children."""
+    own, so that what is meant for cells does not reach it."""
     import subprocess
     argv = list(request["argv"])
     if argv[0] in PYTHONS:
         argv[0] = S.python
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    return subprocess.Popen(
-        argv, cwd=os.path.join(S.workspace, request["dir"]),
-        env=environment(request.get("env") or ()), stdin=S.spare[0],
-        stdout=S.spare[1], stderr=S.spare[2], close_fds=True,
-        start_new_session=True)
+    umask = os.umask(S.umask)
+    try:
+        return subprocess.Popen(
+            argv, cwd=os.path.join(S.workspace, request["dir"]),
+            env=environment(request.get("env") or ()), stdin=S.spare[0],
+            stdout=S.spare[1], stderr=S.spare[2], close_fds=True,
+            start_new_session=True)
+    finally:
+        os.umask(umask)
 
 
 def wait(pid):
@@ -47,17 +92,15 @@ def wait(pid):
 
 def wait_to_end(process):
     """Passes interrupts on, as often as they come. Whether there was one, and
-    how it ended: what subprocess says is 0 where a thread of a cell was faster.
-    A cell's handler of another signal may raise what it likes meanwhile."""
+    how it ended: what subprocess says is 0 where a thread of a cell was
+    faster."""
     stopped = False
     while True:
         end, error = call_user(lambda: wait(process.pid))
         if error is None:
             break
-        if isinstance(error, OSError) and error.errno is not None:
-            raise error
         if not isinstance(error, KeyboardInterrupt):
-            continue
+            raise error
         stopped = True
         try:
             os.killpg(process.pid, signal.SIGINT)
@@ -69,21 +112,17 @@ def wait_to_end(process):
 
 def run(request):
     """What is said of its end."""
-    before = signal.getsignal(signal.SIGCHLD)
     try:
         process = start(request)
         stopped, end = wait_to_end(process)
     except Exception as error:
         return {"error": {"name": type_name(error)[:256],
                           "value": cut(safe_text(error), 4096)}}
-    finally:
-        if before is not None:
-            signal.signal(signal.SIGCHLD, before)
     kind = "exit" if end.si_code == os.CLD_EXITED else "signal"
     return {"stopped": stopped, kind: end.si_status}
 
 
-def op_script(request):
+def run_and_tell(request):
     """As a cell: taken, begun, and ended by one event behind its output."""
     kernel.begin_request(request)
     if not S.requests.may_begin(S.id):
@@ -96,3 +135,12 @@ def op_script(request):
     kernel.restore_process()
     S.in_cell = False
     emit(dict({"ev": "script", "id": S.id, "m": 0}, **answer))
+
+
+def op_script(request):
+    handlers = Handlers()
+    handlers.hold()
+    try:
+        run_and_tell(request)
+    finally:
+        handlers.release()

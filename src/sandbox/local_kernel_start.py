@@ -235,6 +235,8 @@ def prepare_cells():
     S.workspace = os.getcwd()
     # Of scripts, whatever cells do to theirs.
     S.python = sys.executable
+    S.umask = os.umask(0o77)
+    os.umask(S.umask)
     sys.path.append(S.workspace)
     sys.meta_path.insert(0, kernel.Watcher)
     sys.meta_path.append(kernel.StandIn)

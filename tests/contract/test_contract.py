@@ -293,6 +293,23 @@ sys.exit(int(sys.argv[1]))
 """
 
 
+# Whether there is such a process, and it has not ended.
+IS_ALIVE = """
+import os, time
+pid = int(open('job/child').read())
+end = time.monotonic() + %d
+alive = True
+while alive and time.monotonic() < end:
+    try:
+        os.kill(pid, 0)
+        time.sleep(0.05)
+    except ProcessLookupError:
+        alive = False
+os.unlink('job/child')
+print(alive)
+"""
+
+
 def scene_script(backend):
     """A program in a fresh process, with its end as it was; it is stopped with
     all its processes, and the variables of cells live on."""
@@ -310,6 +327,11 @@ def scene_script(backend):
         assert (cell.outcome, cell.signal, cell.exit) == ("error", 9, -1), cell
         assert sb.script(["no-such-program"]).outcome == "error"
         assert "jobs/one/lib/text" in sb.list(), sb.list()
+        # What is left behind is seen: else that nothing is says nothing.
+        ok(sb.python("import subprocess\nopen('child', 'w').write(str("
+                     "subprocess.Popen(['sleep', '1000']).pid))"))
+        cell = sb.cell(IS_ALIVE % 1 + "os.kill(pid, 9)")
+        assert ok(cell).stdout == "True\n", cell
         deaf = ("import os, signal, time\n"
                 "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
                 "if os.fork() == 0:\n    os.setsid()\n"
@@ -317,7 +339,7 @@ def scene_script(backend):
                 "    time.sleep(1000)\n"
                 "while not os.path.exists('child'):\n    time.sleep(0.02)\n"
                 "print('up')\ntime.sleep(1000)\n")
-        for limit in (-1, 1500):
+        for limit in (-1, 5000):
             sb.start_script(["python3", "a.py"], {"a.py": deaf},
                             timeout_ms=limit)
             until(sb, "up\n")
@@ -327,15 +349,7 @@ def scene_script(backend):
             assert cell.end == "done" and cell.signal == 9, cell
             assert cell.outcome == ("interrupted" if limit < 0 else
                                     "timeout"), cell
-            # Whether there is such a process, and it has not ended.
-            cell = sb.cell("import time\n"
-                           "pid = int(open('job/child').read())\n"
-                           "end = time.monotonic() + 20\nalive = True\n"
-                           "while alive and time.monotonic() < end:\n"
-                           "    try:\n        os.kill(pid, 0)\n"
-                           "        time.sleep(0.05)\n"
-                           "    except OSError:\n        alive = False\n"
-                           "os.unlink('job/child')\nprint(alive)", timeout=60)
+            cell = sb.cell(IS_ALIVE % 20, timeout=60)
             assert ok(cell).stdout == "False\n", cell
             kept(sb)
         for dir in ("..", "/tmp", "data"):

@@ -22,7 +22,8 @@
  *           {"op":"loaded","path":S,"name":S,"variable":S,"setup":S}
  *           {"op":"vars"} {"op":"snapshot","path":S} {"op":"restore","path":S}
  *           {"op":"restart"} {"op":"info"} {"op":"take_loss"}
- *           {"op":"interrupt"} (the last of these or of the cells or scripts)
+ *           {"op":"interrupt"} (the last of these or of the cells or scripts;
+ *           without any, the back end is asked all the same)
  *           {"op":"quit"}
  */
 #ifdef HAVE_CONFIG_H
@@ -53,6 +54,7 @@
 #include "model/table.h"
 #include "sandbox/local.h"
 #include "sandbox/sandbox.h"
+#include "sandbox/sandbox_internal.h"
 
 #define MAX_LINE (64u << 20)
 
@@ -660,6 +662,8 @@ handle_request(struct driver *d, const char *line, size_t len)
     } else if (str_eq(op, "interrupt")) {
         if (d->last != NULL)
             sandbox_cancel(d->last);
+        else
+            d->sb->backend->ops->interrupt(d->sb->backend);
     } else if (str_eq(op, "leave")) {
         if (d->last != NULL)
             sandbox_leave(d->last);

@@ -153,14 +153,65 @@ def test_after_cells_that_break_things(sandbox):
             assert cell.stdout == "works\n", cell
 
 
+# The signal comes when the program has been started, or has ended.
+RING = """
+import signal, subprocess
+rang = []
+def ring(*_):
+    rang.append(1)
+    raise TimeoutError
+signal.signal(signal.SIGALRM, ring)
+class Popen(subprocess.Popen):
+    def __init__(self, *args, **more):
+        super().__init__(*args, **more)
+        if %r == "start":
+            signal.raise_signal(signal.SIGALRM)
+    def wait(self, *args, **more):
+        if %r == "end":
+            signal.raise_signal(signal.SIGALRM)
+        return super().wait(*args, **more)
+subprocess.Popen = Popen
+"""
+
+
+@at_each_level
+def test_handlers_that_raise_around_it(sandbox):
+    """What has been started is waited for, and its end is told."""
+    for when in ("start", "end"):
+        with sandbox() as sb:
+            assert sb.cell(RING % (when, when)).outcome == "ok"
+            cell = sb.python("import time\ntime.sleep(0.3)\nprint('done')")
+            ended(cell, "ok", 0)
+            assert cell.stdout == "done\n", (when, cell)
+            assert sb.cell("print(rang)").stdout == "[1]\n", when
+
+
+@at_each_level
+def test_what_cells_ignore_and_mask(sandbox):
+    """Is not what a script begins with, and is the cells' again later."""
+    code = ("import os, signal\nprint(int(signal.getsignal(signal.SIGTERM)), "
+            "int(signal.getsignal(signal.SIGCHLD)), os.umask(0))")
+    with sandbox() as sb:
+        first = sb.python(code).stdout
+        assert first.startswith("0 0 "), first
+        sb.cell("import os, signal\nsignal.signal(signal.SIGTERM, "
+                "signal.SIG_IGN)\nsignal.signal(signal.SIGCHLD, "
+                "signal.SIG_IGN)\nos.umask(0o777)")
+        cell = sb.python(code)
+        ended(cell, "ok", 0)
+        assert cell.stdout == first, cell
+        cell = sb.cell(code)
+        assert cell.stdout == "1 1 511\n", cell
+
+
 @at_each_level
 def test_handlers_of_cells(sandbox):
     """One that raises while a script is waited for; the cell's own handler of
-    the ends of children is back afterwards."""
+    the ends of children is back afterwards, and called then."""
     with sandbox() as sb:
         sb.cell("import signal, time\n"
                 "def ring(*_): raise TimeoutError\n"
-                "def child(*_): pass\n"
+                "ends = []\ndef child(*_): ends.append(1)\n"
                 "signal.signal(signal.SIGALRM, ring)\n"
                 "signal.signal(signal.SIGCHLD, child)\n"
                 "signal.setitimer(signal.ITIMER_REAL, 0.2, 0.2)")
@@ -168,8 +219,8 @@ def test_handlers_of_cells(sandbox):
         ended(cell, "ok", 0)
         assert cell.stdout == "done\n", cell
         cell = sb.cell("signal.setitimer(signal.ITIMER_REAL, 0)\n"
-                       "print(signal.getsignal(signal.SIGCHLD) is child)")
-        assert cell.stdout == "True\n", cell
+                       "print(signal.getsignal(signal.SIGCHLD) is child, ends)")
+        assert cell.stdout == "True [1]\n", cell
 
 
 # ---- stopping ---------------------------------------------------------------
@@ -197,7 +248,7 @@ def test_all_its_processes_end(sandbox):
     with sandbox() as sb:
         sb.cell("x = 1")
         before = sb.descendants()
-        for limit in (None, 1500):
+        for limit in (None, 5000):
             more = {"timeout_ms": limit} if limit else {}
             sb.start_script(["python3", "a.py"], {"a.py": TREE}, **more)
             until(sb, "up\n")
@@ -226,10 +277,10 @@ def test_interrupt_comes_first(sandbox):
         ended(cell, "interrupted", 0)
         assert cell.stdout == "cleaned\n", cell
         assert cell.reason == "Stopped; variables are kept.", cell
-        cell = sb.python(code, timeout_ms=1500)
+        cell = sb.python(code, timeout_ms=5000)
         assert cell.stdout == "up\ncleaned\n", cell
         ended(cell, "timeout", 0)
-        assert "after 1.5 s" in cell.reason, cell
+        assert "after 5.0 s" in cell.reason, cell
         # Without a handler of its own.
         cell = sb.script(["/bin/sleep", "1000"], timeout_ms=300)
         ended(cell, "timeout", signal=2)
@@ -407,16 +458,19 @@ def test_forged_ends():
         cell = sb.cell(FORGE + "forge(ev='script', id=me, exit=0)\n"
                        "import time\ntime.sleep(0.3)\nprint('on')")
         assert cell.outcome == "ok" and cell.stdout == "on\n", cell
-        for more in ("exit=-5", "exit=10**12", "exit='0'", "signal=10**12"):
+        for ev, more in (("script", "exit=-5"), ("script", "exit=10**12"),
+                         ("script", "exit='0'"), ("script", "signal=10**12"),
+                         ("done", "status='ok'"),
+                         ("done", "status='interrupted'")):
             sb.cell(FORGE + """
 import threading, time
 def later():
     s = kernel()
     while s.id == me:
         time.sleep(0.01)
-    forge(ev='script', id=s.id, %s)
+    forge(ev=%r, id=s.id, %s)
 threading.Thread(target=later, daemon=True).start()
-""" % more)
+""" % (ev, more))
             cell = sb.python("import time\ntime.sleep(1)")
             ended(cell, "error")
 
