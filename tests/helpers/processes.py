@@ -5,8 +5,7 @@ import os
 
 
 def process_table():
-    """pid -> (parent, state, session, start) of every process; start in clock
-    ticks since the machine began."""
+    """pid -> (parent, state, session) of every process."""
     table = {}
     for name in os.listdir("/proc"):
         if not name.isdigit():
@@ -18,7 +17,7 @@ def process_table():
         except OSError:
             continue
         table[int(name)] = (int(fields[1]), fields[0].decode(),
-                            int(fields[3]), int(fields[19]))
+                            int(fields[3]))
     return table
 
 
@@ -34,6 +33,15 @@ def with_descendants(pids, table):
     return found
 
 
+def start_of(pid):
+    """In clock ticks since the machine began; 0 when it has gone."""
+    try:
+        with open("/proc/%d/stat" % pid, "rb") as stat:
+            return int(stat.read().rsplit(b")", 1)[1].split()[19])
+    except OSError:
+        return 0
+
+
 def descendants_of(pid):
     """Live processes below pid, without pid itself, a parent before its
     children. Numbers alone tell nothing: they begin again at 32768 or so."""
@@ -45,6 +53,6 @@ def descendants_of(pid):
         while at in table and at != pid:
             at = table[at][0]
             depth += 1
-        return table[one][3], depth, one
+        return start_of(one), depth, one
     return sorted((p for p in with_descendants({pid}, table) - {pid}
                    if table[p][1] not in "ZX"), key=age)
