@@ -183,7 +183,9 @@ def test_handlers_that_raise_around_it(sandbox):
             cell = sb.python("import time\ntime.sleep(0.3)\nprint('done')")
             ended(cell, "ok", 0)
             assert cell.stdout == "done\n", (when, cell)
-            assert sb.cell("print(rang)").stdout == "[1]\n", when
+            # What is imported ahead may start a program as well.
+            cell = sb.cell("print(len(rang) > 0)")
+            assert cell.stdout == "True\n", (when, cell)
 
 
 @at_each_level
