@@ -9,7 +9,7 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "helpers"))
 
-from sandbox_session import Sandbox  # noqa: E402
+from sandbox_session import Sandbox, landlock_abi  # noqa: E402
 
 
 class Backend:
@@ -30,6 +30,13 @@ def start_local(level):
     return lambda *options: Sandbox(*options, level=level)
 
 
+def why_not_reduced():
+    abi = landlock_abi()
+    return "Landlock ABI %d is below 6" % abi if abi < 6 else None
+
+
 BACKENDS = [
     Backend("local", "local", start_local("full")),
+    Backend("local-reduced", "local", start_local("reduced"),
+            why_not=why_not_reduced),
 ]
