@@ -302,14 +302,17 @@ class Sandbox:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
-        for pid in below:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except OSError:
-                pass
         self.process.stdin.close()
         self.process.stdout.close()
-        wait_until(lambda: not self._reap(below), 10, "the sandbox ends")
+        # Not killed before that: who ends the others would be among them.
+        try:
+            wait_until(lambda: not self._reap(below), 20, "the sandbox ends")
+        finally:
+            for pid in self._reap(below):
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except OSError:
+                    pass
         shutil.rmtree(self.dir, ignore_errors=True)
         try:
             self.host.check_end(alone=not _open)
