@@ -621,52 +621,47 @@ test_sandbox_ends_a_script(void **state)
                "interpreter was started anew. Loaded again: a.,-> close ");
 }
 
+typedef struct sandbox_op *(*start_fn)(struct test *t, const char *what);
+
+/* One that waits is cancelled, then one that runs. */
 static void
-test_sandbox_cancels_a_script(void **state)
+expect_cancels(start_fn start, const char *waiting_ends, const char *all_ends)
 {
     struct test t;
     struct sandbox_op *waiting;
     struct sandbox_op *running;
 
-    (void)state;
     begin(&t, &plain_ops);
     run(&t, "ok");
     loop_run(t.loop);
     sbuf_clear(&t.log);
-    running = script(&t, "wait");
-    waiting = script(&t, "never");
+    running = start(&t, "wait");
+    waiting = start(&t, "never");
     sandbox_cancel(waiting);
     t.n_open = 1;
     loop_run(t.loop);
-    assert_string_equal(t.log.data, "<1,-,-,cancelled> script(d,5,wait) ");
+    assert_string_equal(t.log.data, waiting_ends);
     t.n_open = 1;
     sandbox_cancel(running);
-    finish(&t, "<1,-,-,cancelled> script(d,5,wait) interrupt "
-               "<0,interrupted,-,-> close ");
+    finish(&t, all_ends);
+}
+
+static void
+test_sandbox_cancels_a_script(void **state)
+{
+    (void)state;
+    expect_cancels(script, "<1,-,-,cancelled> script(d,5,wait) ",
+                   "<1,-,-,cancelled> script(d,5,wait) interrupt "
+                   "<0,interrupted,-,-> close ");
 }
 
 static void
 test_sandbox_cancel(void **state)
 {
-    struct test t;
-    struct sandbox_op *waiting;
-    struct sandbox_op *running;
-
     (void)state;
-    begin(&t, &plain_ops);
-    run(&t, "ok");
-    loop_run(t.loop);
-    sbuf_clear(&t.log);
-    running = run(&t, "wait");
-    waiting = run(&t, "never");
-    sandbox_cancel(waiting);
-    t.n_open = 1;
-    loop_run(t.loop);
-    assert_string_equal(t.log.data, "<1,-,-,cancelled> run(wait) ");
-    t.n_open = 1;
-    sandbox_cancel(running);
-    finish(&t, "<1,-,-,cancelled> run(wait) interrupt <0,interrupted,-,-> "
-               "close ");
+    expect_cancels(run, "<1,-,-,cancelled> run(wait) ",
+                   "<1,-,-,cancelled> run(wait) interrupt "
+                   "<0,interrupted,-,-> close ");
 }
 
 static void
