@@ -42,6 +42,8 @@ bool json_has_nul_escape(const char *text, size_t len);
    returned pointers are borrowed from the tree. */
 struct cJSON *json_get(const struct cJSON *obj, const char *key);
 const char *json_string(const struct cJSON *obj, const char *key);
+/* A copy, cut to max bytes between two characters; owned by the caller. */
+char *json_dup_string(const struct cJSON *obj, const char *key, size_t max);
 int64_t json_int(const struct cJSON *obj, const char *key, int64_t def);
 bool json_bool(const struct cJSON *obj, const char *key, bool def);
 bool json_is_object(const struct cJSON *json);

@@ -111,6 +111,15 @@ struct sandbox_outcome {
     int64_t output_dropped_bytes; /* behind the limit of output */
 };
 
+/* Most that a back end passes on of one cell, whatever it is sent: beyond the
+   first three the cell is stopped, the others are cut. */
+#define SANDBOX_MAX_EVENTS 1000u /* of what it shows and notes */
+#define SANDBOX_MAX_IMAGES 20u
+#define SANDBOX_MAX_EVENT_BYTES ((size_t)32 << 20)
+#define SANDBOX_MAX_NAME_BYTES 1024u /* error_name */
+#define SANDBOX_MAX_VALUE_BYTES 32768u
+#define SANDBOX_MAX_TRACE_BYTES 131072u
+
 /* For sandbox_run_cell and sandbox_run_script all but on_done may be NULL; a
    back end is given all. Of a script nothing is shown and nothing noted. */
 struct sandbox_cell_handlers {

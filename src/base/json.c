@@ -445,6 +445,17 @@ json_string(const struct cJSON *obj, const char *key)
     return json_value_string(json_get(obj, key));
 }
 
+char *
+json_dup_string(const struct cJSON *obj, const char *key, size_t max)
+{
+    const char *text = json_string(obj, key);
+
+    if (text == NULL) {
+        return NULL;
+    }
+    return xstrndup(text, utf8_floor(text, strlen(text), max));
+}
+
 int64_t
 json_int(const struct cJSON *obj, const char *key, int64_t def)
 {

@@ -14,7 +14,6 @@
 #include "base/json.h"
 #include "base/sbuf.h"
 #include "base/str.h"
-#include "base/utf8.h"
 #include "model/output.h"
 #include "sandbox/e2b_lines_internal.h"
 #include "sandbox/mime_bundle_internal.h"
@@ -114,12 +113,11 @@ take_stderr(struct e2b_result *r, const struct cJSON *event)
 static char *
 label(const struct cJSON *object, const char *key)
 {
-    const char *text = json_string(object, key);
     AUTO_FREE char *copy = NULL;
 
-    if (str_blank(text))
+    if (str_blank(json_string(object, key)))
         return NULL;
-    copy = xstrndup(text, utf8_floor(text, strlen(text), MAX_LABEL_BYTES));
+    copy = json_dup_string(object, key, MAX_LABEL_BYTES);
     for (char *c = copy; *c != '\0'; c++)
         if (*c == '\n' || *c == '\r')
             *c = ' ';
@@ -223,7 +221,7 @@ was_shown(struct e2b_result *r, const char *png, size_t len)
     for (size_t i = 0; i < r->n_images; i++)
         if (strcmp(r->images[i], hex) == 0)
             return true;
-    if (r->n_images == E2B_RESULT_MAX_IMAGES)
+    if (r->n_images == SANDBOX_MAX_IMAGES)
         r->flooded = true;
     else
         memcpy(r->images[r->n_images++], hex, sizeof(hex));
@@ -324,16 +322,6 @@ take_result(struct e2b_result *r, const struct cJSON *event)
 }
 
 /* --- errors --- */
-
-static char *
-keep(const struct cJSON *event, const char *key, size_t max)
-{
-    const char *text = json_string(event, key);
-
-    if (text == NULL)
-        return NULL;
-    return xstrndup(text, utf8_floor(text, strlen(text), max));
-}
 
 static bool
 is_word(char c)
@@ -443,9 +431,9 @@ take_error(struct e2b_result *r, const struct cJSON *event)
     if (r->has_error)
         return;
     r->has_error = true;
-    r->error_name = keep(event, "name", E2B_RESULT_MAX_NAME_BYTES);
-    r->error_value = keep(event, "value", E2B_RESULT_MAX_VALUE_BYTES);
-    trace = keep(event, "traceback", E2B_RESULT_MAX_TRACE_BYTES);
+    r->error_name = json_dup_string(event, "name", SANDBOX_MAX_NAME_BYTES);
+    r->error_value = json_dup_string(event, "value", SANDBOX_MAX_VALUE_BYTES);
+    trace = json_dup_string(event, "traceback", SANDBOX_MAX_TRACE_BYTES);
     if (!str_blank(trace))
         r->traceback = mend_trace(trace, r->error_name, r->error_value);
 }
@@ -496,8 +484,8 @@ count_event(struct e2b_result *r, size_t len)
 {
     r->n_events++;
     r->n_event_bytes += len;
-    if (r->n_events > E2B_RESULT_MAX_EVENTS ||
-        r->n_event_bytes > E2B_RESULT_MAX_EVENT_BYTES)
+    if (r->n_events > SANDBOX_MAX_EVENTS ||
+        r->n_event_bytes > SANDBOX_MAX_EVENT_BYTES)
         r->flooded = true;
 }
 

@@ -14,18 +14,10 @@
 
 #include "base/cleanup.h"
 #include "base/hash.h"
+#include "sandbox/sandbox.h"
 
 struct e2b_line;
 struct error;
-struct sandbox_cell_handlers;
-struct sandbox_outcome;
-
-#define E2B_RESULT_MAX_EVENTS 1000u /* of what it showed */
-#define E2B_RESULT_MAX_IMAGES 20u
-#define E2B_RESULT_MAX_EVENT_BYTES ((size_t)32 << 20)
-#define E2B_RESULT_MAX_NAME_BYTES 1024u
-#define E2B_RESULT_MAX_VALUE_BYTES 32768u
-#define E2B_RESULT_MAX_TRACE_BYTES 131072u
 
 /* How the server says that a cell ended. */
 enum e2b_end {
@@ -59,7 +51,7 @@ struct e2b_result {
     size_t n_event_bytes;
     int n_outputs;
     size_t n_images;
-    char images[E2B_RESULT_MAX_IMAGES][HASH_HEX_BYTES];
+    char images[SANDBOX_MAX_IMAGES][HASH_HEX_BYTES];
 };
 
 /* All handlers but on_done must be set; they must not release r. on and ctx

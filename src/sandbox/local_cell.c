@@ -18,7 +18,6 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/str.h"
-#include "base/utf8.h"
 #include "model/output.h"
 #include "sandbox/local_internal.h"
 #include "sandbox/local_scope_internal.h"
@@ -36,9 +35,6 @@
 #define BEGIN_MS 5000
 #define MAX_SILENT_MS 30000
 
-#define MAX_EVENTS 1000u
-#define MAX_IMAGES 20u
-#define MAX_EVENT_BYTES (32u << 20)
 #define MAX_REQUEST (8u << 20) /* a code of 1 MiB, escaped */
 #define MAX_INDEX 1000
 #define MAX_REASON 512u
@@ -46,10 +42,6 @@
 #define MAX_SIGNAL 64
 /* Then what takes so much is not the script. */
 #define SCRIPT_MEMORY_LOOKS 10u
-/* The kernel cuts to less, counting characters. */
-#define MAX_NAME_BYTES 1024u
-#define MAX_VALUE_BYTES 32768u
-#define MAX_TRACE_BYTES 131072u
 
 /* --- ends --- */
 
@@ -154,17 +146,6 @@ kill_leftovers(struct local *l)
                              l->cell.started_ticks);
 }
 
-/* A text of the kernel's, which a forged one can make as long as a line. */
-static char *
-keep(const struct cJSON *object, const char *key, size_t max)
-{
-    const char *text = json_string(object, key);
-
-    if (text == NULL)
-        return NULL;
-    return xstrndup(text, utf8_floor(text, strlen(text), max));
-}
-
 /* What is true of every end after which the interpreter lives on. */
 static void
 end_well(struct local *l, struct sandbox_outcome *outcome)
@@ -195,8 +176,10 @@ static void
 handle_script(struct local *l, const struct cJSON *event)
 {
     const struct cJSON *error = json_get(event, "error");
-    AUTO_FREE char *name = keep(error, "name", MAX_NAME_BYTES);
-    AUTO_FREE char *value = keep(error, "value", MAX_VALUE_BYTES);
+    AUTO_FREE char *name =
+        json_dup_string(error, "name", SANDBOX_MAX_NAME_BYTES);
+    AUTO_FREE char *value =
+        json_dup_string(error, "value", SANDBOX_MAX_VALUE_BYTES);
     int64_t status = json_int(event, "exit", -1);
     int64_t signo = json_int(event, "signal", 0);
     struct sandbox_outcome outcome = {
@@ -231,10 +214,14 @@ handle_done(struct local *l, const struct cJSON *event)
 
     outcome.outcome = outcome_of(l, status, error);
     if (outcome.outcome != EVENT_OK) {
-        outcome.error_name = name = keep(error, "name", MAX_NAME_BYTES);
-        outcome.error_value = value = keep(error, "value", MAX_VALUE_BYTES);
-        outcome.traceback = trace = keep(error, "traceback", MAX_TRACE_BYTES);
-        outcome.hint = hint = keep(error, "hint", MAX_VALUE_BYTES);
+        outcome.error_name = name =
+            json_dup_string(error, "name", SANDBOX_MAX_NAME_BYTES);
+        outcome.error_value = value =
+            json_dup_string(error, "value", SANDBOX_MAX_VALUE_BYTES);
+        outcome.traceback = trace =
+            json_dup_string(error, "traceback", SANDBOX_MAX_TRACE_BYTES);
+        outcome.hint = hint =
+            json_dup_string(error, "hint", SANDBOX_MAX_VALUE_BYTES);
     }
     end_well(l, &outcome);
 }
@@ -565,7 +552,7 @@ handle_show(struct local *l, const struct cJSON *event, bool is_result)
 
         out->is_result = is_result;
         out->index = index >= 0 && index <= MAX_INDEX ? (int)index : MAX_INDEX;
-        if (out->png != NULL && ++l->cell.n_images > MAX_IMAGES)
+        if (out->png != NULL && ++l->cell.n_images > SANDBOX_MAX_IMAGES)
             flood(l);
         else
             l->cell.on.on_output(l->cell.ctx, out);
@@ -578,8 +565,10 @@ handle_show(struct local *l, const struct cJSON *event, bool is_result)
 static void
 handle_note(struct local *l, const struct cJSON *event)
 {
-    AUTO_FREE char *kind = keep(event, "kind", MAX_NAME_BYTES);
-    AUTO_FREE char *text = keep(event, "text", MAX_VALUE_BYTES);
+    AUTO_FREE char *kind =
+        json_dup_string(event, "kind", SANDBOX_MAX_NAME_BYTES);
+    AUTO_FREE char *text =
+        json_dup_string(event, "text", SANDBOX_MAX_VALUE_BYTES);
 
     if (text != NULL)
         note(l, kind != NULL ? kind : "", text);
@@ -594,8 +583,8 @@ count_event(struct local *l, size_t len)
     l->cell.n_event_bytes += len;
     if (l->cell.flooded)
         return false;
-    if (l->cell.n_events <= MAX_EVENTS &&
-        l->cell.n_event_bytes <= MAX_EVENT_BYTES)
+    if (l->cell.n_events <= SANDBOX_MAX_EVENTS &&
+        l->cell.n_event_bytes <= SANDBOX_MAX_EVENT_BYTES)
         return true;
     flood(l);
     return false;

@@ -78,14 +78,14 @@ on_output(void *ctx, const struct output *out)
 
     require(r->begun && !r->over, "an output at a wrong time");
     require(out->index == (int)r->n_outputs, "a wrong index");
-    require(++r->n_outputs <= E2B_RESULT_MAX_EVENTS, "too many outputs");
+    require(++r->n_outputs <= SANDBOX_MAX_EVENTS, "too many outputs");
     require(out->text != NULL || out->table != NULL || out->png != NULL,
             "nothing is left");
     require(out->text == NULL || (utf8_valid(out->text, out->text_len) &&
                                   out->text_len <= MIME_BUNDLE_MAX_TEXT_BYTES),
             "a text that is none");
     if (out->png != NULL)
-        require(++r->n_images <= E2B_RESULT_MAX_IMAGES, "too many pictures");
+        require(++r->n_images <= SANDBOX_MAX_IMAGES, "too many pictures");
     require(out->title == NULL || strpbrk(out->title, "\r\n") == NULL,
             "a title of two lines");
     require(out->what == NULL || strpbrk(out->what, "\r\n") == NULL,
@@ -151,7 +151,7 @@ check_outcome(struct run *r)
     require((err.code == ERR_NET) == (rc < 0), "a wrong error");
     require(outcome.variables_lost == (end == E2B_END_LOST), "variables");
     require(outcome.error_name == NULL ||
-                strlen(outcome.error_name) <= E2B_RESULT_MAX_NAME_BYTES,
+                strlen(outcome.error_name) <= SANDBOX_MAX_NAME_BYTES,
             "a name is too long");
     require(outcome.output_dropped_bytes == 0 || r->result.flooded,
             "bytes are dropped below the limit");

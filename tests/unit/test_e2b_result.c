@@ -417,9 +417,9 @@ test_error_is_bounded(void **state)
     sbuf_add_str(&text, "\"}\n" END);
     play(&r, text.data, 0, &out);
     assert_int_equal(e2b_result_outcome(&r, &outcome, NULL), 0);
-    assert_int_equal(strlen(outcome.error_name), E2B_RESULT_MAX_NAME_BYTES);
-    assert_int_equal(strlen(outcome.error_value), E2B_RESULT_MAX_VALUE_BYTES);
-    assert_int_equal(strlen(outcome.traceback), E2B_RESULT_MAX_TRACE_BYTES);
+    assert_int_equal(strlen(outcome.error_name), SANDBOX_MAX_NAME_BYTES);
+    assert_int_equal(strlen(outcome.error_value), SANDBOX_MAX_VALUE_BYTES);
+    assert_int_equal(strlen(outcome.traceback), SANDBOX_MAX_TRACE_BYTES);
     e2b_result_fini(&r);
 }
 
@@ -481,10 +481,10 @@ static void
 test_limit_of_displays(void **state)
 {
     (void)state;
-    check_count(E2B_RESULT_MAX_IMAGES, true, E2B_RESULT_MAX_IMAGES, false);
-    check_count(E2B_RESULT_MAX_IMAGES + 1, true, E2B_RESULT_MAX_IMAGES, true);
-    check_count(E2B_RESULT_MAX_EVENTS, false, E2B_RESULT_MAX_EVENTS, false);
-    check_count(E2B_RESULT_MAX_EVENTS + 5, false, E2B_RESULT_MAX_EVENTS, true);
+    check_count(SANDBOX_MAX_IMAGES, true, SANDBOX_MAX_IMAGES, false);
+    check_count(SANDBOX_MAX_IMAGES + 1, true, SANDBOX_MAX_IMAGES, true);
+    check_count(SANDBOX_MAX_EVENTS, false, SANDBOX_MAX_EVENTS, false);
+    check_count(SANDBOX_MAX_EVENTS + 5, false, SANDBOX_MAX_EVENTS, true);
 }
 
 static void

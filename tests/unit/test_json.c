@@ -259,6 +259,36 @@ test_has_nul_escape_backslashes(void **state)
 }
 
 static void
+check_dup(const struct cJSON *json, const char *key, size_t max,
+          const char *expect)
+{
+    char *copy = json_dup_string(json, key, max);
+
+    if (expect == NULL)
+        assert_null(copy);
+    else
+        assert_string_equal(copy, expect);
+    free(copy);
+}
+
+static void
+test_dup_string(void **state)
+{
+    static const char text[] = "{\"s\":\"text\",\"e\":\"\xC3\xA9\",\"i\":1}";
+    struct error err = {0};
+    AUTO_JSON struct cJSON *json = json_parse(text, strlen(text), 0, &err);
+
+    (void)state;
+    assert_non_null(json);
+    check_dup(json, "s", 4, "text");
+    check_dup(json, "s", 3, "tex");
+    check_dup(json, "e", 2, "\xC3\xA9");
+    check_dup(json, "e", 1, "");
+    check_dup(json, "i", 9, NULL);
+    check_dup(NULL, "s", 9, NULL);
+}
+
+static void
 test_readers_types_and_defaults(void **state)
 {
     static const char text[] =
@@ -374,6 +404,7 @@ main(void)
         cmocka_unit_test(test_parse_many_values),
         cmocka_unit_test(test_parse_number_length),
         cmocka_unit_test(test_has_nul_escape_backslashes),
+        cmocka_unit_test(test_dup_string),
         cmocka_unit_test(test_readers_types_and_defaults),
         cmocka_unit_test(test_add_string_escapes),
         cmocka_unit_test(test_add_members_commas),
