@@ -24,14 +24,16 @@ struct sandbox;
 struct sandbox_op;
 struct sandbox_backend;
 
-/* What a back end can do; asked before it is opened. */
+/* What a back end can do; known before it is opened. */
 struct sandbox_caps {
-    const char *name;      /* "local" */
+    const char *name;      /* what the person calls it: "local", "work" */
     bool stateful;         /* variables live on from cell to cell */
     bool survives_suspend; /* can be suspended; else it never is */
     bool own_files_api;
     bool has_network;
     bool keeps_files; /* files that were put are there after a restart */
+    bool puts_early;  /* a file can be put before it is opened */
+    bool is_remote;   /* a service: it costs money, and files are sent there */
     const char *const *languages; /* NULL-terminated: "python" */
 };
 
@@ -107,6 +109,7 @@ struct sandbox_outcome {
     const char *reason; /* sentences of ours (at most 4 KiB) when it was ended
                            or died */
     bool variables_lost;
+    bool files_lost;     /* and all files of the workspace, as those were put */
     bool still_stopping; /* answered before it has ended: sandbox_leave */
     int64_t output_dropped_bytes; /* behind the limit of output */
 };
@@ -151,7 +154,7 @@ struct sandbox_file {
     const char *name; /* below the workspace; bytes, untrusted */
     uint64_t size_bytes;
     int64_t mtime_ns;
-    uint64_t inode;
+    uint64_t inode;      /* 0: not known, the name tells files apart */
     const char *refused; /* "a symbolic link", "a FIFO" ...; NULL: regular */
 };
 
@@ -241,6 +244,21 @@ struct sandbox_info {
     bool is_suspended;
     bool has_run; /* anything, in this interpreter or the one before it */
     int n_cells;  /* run in this interpreter, the person's and the model's */
+
+    /* Of a service; NULL and 0 where there is none, or it is not known. */
+    const char *host;          /* "api.e2b.app" */
+    const char *id;            /* of the sandbox that runs or is paused */
+    const char *template_name; /* that it was made from */
+    const char *cells_by; /* who runs cells there: "interpreter", "kernel" */
+    const char *egress;   /* what cells can reach: "no internet", "internet",
+                             "pypi.org and 2 more" */
+    int64_t made_ms;      /* wall clock */
+    int64_t end_ms;       /* when the service ends it, as things are */
+    bool pauses_at_end;   /* it is paused then, and not ended */
+    int cpu_count;
+    int memory_mib;    /* that it has */
+    int64_t billed_ms; /* for which sandboxes of this run have run, measured by
+                          the client's own clock */
 };
 
 typedef void (*sandbox_progress_fn)(void *ctx, uint64_t done_bytes,
@@ -254,8 +272,6 @@ typedef void (*sandbox_progress_fn)(void *ctx, uint64_t done_bytes,
  * ERR_CANCELLED or, if it was too late, as it would have ended.
  */
 struct sandbox_ops {
-    struct sandbox_caps caps;
-
     /* Makes the environment and the interpreter ready. May take minutes and
        reports what it does in words. */
     void (*open)(struct sandbox_backend *b,
@@ -263,7 +279,8 @@ struct sandbox_ops {
                  sandbox_done_fn done, void *ctx);
 
     /* Makes a file visible inside, read-only, under data/NAME, and NAME as a
-       link to it. Before open too: it is then there from the start. */
+       link to it. Before open only where caps.puts_early: it is then there from
+       the start. */
     void (*put)(struct sandbox_backend *b, const struct sandbox_put *put,
                 sandbox_progress_fn progress, sandbox_done_fn done, void *ctx);
 
@@ -325,6 +342,7 @@ struct sandbox_ops {
 
 struct sandbox_backend {
     const struct sandbox_ops *ops;
+    struct sandbox_caps caps; /* set by whoever makes it */
 
     /* Set by struct sandbox while it calls interrupt: variables are wanted no
        more, so that a cell that was asked to stop is ended at once. */

@@ -354,17 +354,18 @@ local_close(struct sandbox_backend *b)
 
 static const char *const languages[] = {"python", NULL};
 
+static const struct sandbox_caps local_caps = {
+    .name = "local",
+    .stateful = true,
+    .survives_suspend = true,
+    .own_files_api = true,
+    .has_network = false,
+    .keeps_files = true,
+    .puts_early = true,
+    .languages = languages,
+};
+
 static const struct sandbox_ops local_ops = {
-    .caps =
-        {
-            .name = "local",
-            .stateful = true,
-            .survives_suspend = true,
-            .own_files_api = true,
-            .has_network = false,
-            .keeps_files = true,
-            .languages = languages,
-        },
     .open = local_open,
     .put = local_put,
     .run_cell = local_run_cell,
@@ -405,6 +406,7 @@ local_new(struct loop *loop, const struct local_config *config,
     struct local *l = xcalloc(1, sizeof(*l));
 
     l->base.ops = &local_ops;
+    l->base.caps = local_caps;
     l->loop = loop;
     l->config = *config;
     l->config.bwrap = xstrdup(config->bwrap);

@@ -385,7 +385,8 @@ advance(struct sandbox *sb)
         if (!sb->wanted)
             return;
         /* What is there from the start need not come in later. */
-        if (op != NULL && op->kind == SANDBOX_OP_PUT && !sb->has_opened) {
+        if (op != NULL && op->kind == SANDBOX_OP_PUT && !sb->has_opened &&
+            sb->backend->caps.puts_early) {
             run_op(sb, op);
             return;
         }
@@ -498,7 +499,7 @@ sandbox_new(struct loop *loop, struct sandbox_backend *backend,
 const struct sandbox_caps *
 sandbox_caps(const struct sandbox *sb)
 {
-    return &sb->backend->ops->caps;
+    return &sb->backend->caps;
 }
 
 void

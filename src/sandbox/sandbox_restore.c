@@ -287,7 +287,7 @@ put_again(struct sandbox *sb)
     struct sandbox_put put = {
         .path = file->path, .name = file->name, .limit = -1};
 
-    if (sb->backend->ops->caps.keeps_files || sb->restore_put_done)
+    if (sb->backend->caps.keeps_files || sb->restore_put_done)
         return false;
     sb->restore_fd =
         open(file->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);

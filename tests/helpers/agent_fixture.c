@@ -381,8 +381,11 @@ box_close(struct sandbox_backend *base)
 }
 
 static const char *const languages[] = {"python", NULL};
+static const struct sandbox_caps box_caps = {.name = "fake",
+                                             .stateful = true,
+                                             .puts_early = true,
+                                             .languages = languages};
 static const struct sandbox_ops box_ops = {
-    .caps = {.name = "fake", .stateful = true, .languages = languages},
     .open = box_open,
     .put = fake_sandbox_put,
     .run_cell = box_run,
@@ -560,6 +563,7 @@ fixture_begin(void)
     if (f->claude == NULL)
         fail_msg("%s", err.msg);
     b->fake.base.ops = &box_ops;
+    b->fake.base.caps = box_caps;
     b->fake.loop = f->loop;
     b->f = f;
     f->sandbox = sandbox_new(f->loop, &b->fake.base, NULL);

@@ -285,7 +285,6 @@ box_interrupt(struct sandbox_backend *base)
 
 static const char *const languages[] = {"python", NULL};
 static const struct sandbox_ops box_ops = {
-    .caps = {.name = "memory", .stateful = true, .languages = languages},
     .open = fake_sandbox_open,
     .put = fake_sandbox_put,
     .run_cell = box_run,
@@ -372,7 +371,13 @@ run_cut(struct driver *d)
 
     if (claude == NULL)
         fail("the client", err.msg);
-    *b = (struct box){.fake = {.base.ops = &box_ops, .loop = d->loop}, .d = d};
+    *b = (struct box){.fake = {.base = {.ops = &box_ops,
+                                        .caps = {.name = "memory",
+                                                 .stateful = true,
+                                                 .puts_early = true,
+                                                 .languages = languages}},
+                               .loop = d->loop},
+                      .d = d};
     sandbox = sandbox_new(d->loop, &b->fake.base, NULL);
     sink_chain_add(chain, &sink_ops, d);
     d->n_requests = 0;

@@ -151,8 +151,12 @@ box_info(struct sandbox_backend *base, struct sandbox_info *info)
 
 static const char *const languages[] = {"python", NULL};
 
+static const struct sandbox_caps box_caps = {.name = "box",
+                                             .stateful = true,
+                                             .puts_early = true,
+                                             .languages = languages};
+
 static const struct sandbox_ops box_ops = {
-    .caps = {.name = "box", .stateful = true, .languages = languages},
     .open = box_open,
     .put = fake_sandbox_put,
     .run_cell = fake_sandbox_no_cell,
@@ -234,6 +238,7 @@ start(struct setting with)
     s->f = begin(with);
     s->box = xcalloc(1, sizeof(*s->box));
     s->box->fake.base.ops = &box_ops;
+    s->box->fake.base.caps = box_caps;
     s->box->fake.loop = s->f->loop;
     s->box->info = (struct sandbox_info){
         .backend = "box",

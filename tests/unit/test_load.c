@@ -167,11 +167,12 @@ box_close(struct sandbox_backend *base)
 }
 
 static const char *const languages[] = {"python", NULL};
+static const struct sandbox_caps box_caps = {.name = "fake",
+                                             .stateful = true,
+                                             .keeps_files = true,
+                                             .puts_early = true,
+                                             .languages = languages};
 static const struct sandbox_ops box_ops = {
-    .caps = {.name = "fake",
-             .stateful = true,
-             .keeps_files = true,
-             .languages = languages},
     .open = fake_sandbox_open,
     .put = box_put,
     .run_cell = box_run,
@@ -194,6 +195,7 @@ set_up(void **state)
     assert_non_null(mkdtemp(f->dir));
     f->loop = loop_new(&err);
     b->fake.base.ops = &box_ops;
+    b->fake.base.caps = box_caps;
     b->fake.loop = f->loop;
     b->f = f;
     f->sandbox = sandbox_new(f->loop, &b->fake.base, NULL);

@@ -198,8 +198,7 @@ fake_close(struct sandbox_backend *b)
     fake_sandbox_close(b);
 }
 
-static const struct sandbox_ops plain_ops = {
-    .caps = {.name = "fake", .stateful = true},
+static const struct sandbox_ops fake_ops = {
     .open = fake_open,
     .put = fake_put,
     .run_cell = fake_run_cell,
@@ -211,18 +210,10 @@ static const struct sandbox_ops plain_ops = {
     .close = fake_close,
 };
 
-static const struct sandbox_ops keeping_ops = {
-    .caps = {.name = "fake", .stateful = true, .keeps_files = true},
-    .open = fake_open,
-    .put = fake_put,
-    .run_cell = fake_run_cell,
-    .run_script = fake_run_script,
-    .interrupt = fake_interrupt,
-    .list = fake_list,
-    .get = fake_get,
-    UNUSED_SANDBOX_OPS,
-    .close = fake_close,
-};
+static const struct sandbox_caps plain = {
+    .name = "fake", .stateful = true, .puts_early = true};
+static const struct sandbox_caps keeping = {
+    .name = "fake", .stateful = true, .keeps_files = true, .puts_early = true};
 
 /* ---- the caller ---- */
 
@@ -303,7 +294,7 @@ put(struct test *t, const char *name)
 }
 
 static void
-begin(struct test *t, const struct sandbox_ops *ops)
+begin(struct test *t, const struct sandbox_caps *caps)
 {
     struct error err = {0};
 
@@ -312,7 +303,8 @@ begin(struct test *t, const struct sandbox_ops *ops)
     t->loop = loop_new(&err);
     assert_non_null(t->loop);
     t->fake = xcalloc(1, sizeof(*t->fake));
-    t->fake->sandbox.base.ops = ops;
+    t->fake->sandbox.base.ops = &fake_ops;
+    t->fake->sandbox.base.caps = *caps;
     t->fake->sandbox.loop = t->loop;
     t->fake->log = &t->log;
     t->sb = sandbox_new(t->loop, &t->fake->sandbox.base, NULL);
@@ -334,7 +326,7 @@ test_sandbox_queues_while_it_opens(void **state)
     struct test t;
 
     (void)state;
-    begin(&t, &plain_ops);
+    begin(&t, &plain);
     assert_int_equal(sandbox_state(t.sb), SANDBOX_NEW);
     sandbox_open(t.sb);
     sandbox_open(t.sb);
@@ -353,7 +345,7 @@ test_sandbox_puts_before_it_opens(void **state)
     struct test t;
 
     (void)state;
-    begin(&t, &plain_ops);
+    begin(&t, &plain);
     put(&t, "a");
     put(&t, "b");
     sandbox_open(t.sb);
@@ -369,7 +361,7 @@ test_sandbox_that_cannot_open_says_why(void **state)
     struct test t;
 
     (void)state;
-    begin(&t, &plain_ops);
+    begin(&t, &plain);
     t.fake->n_failing_opens = 1;
     run(&t, "ok");
     run(&t, "ok");
@@ -394,7 +386,7 @@ test_sandbox_brings_files_back(void **state)
     struct test t;
 
     (void)state;
-    begin(&t, &plain_ops);
+    begin(&t, &plain);
     sandbox_add_loaded(t.sb, "/dev/null", "a.csv", "a", "load a old");
     sandbox_add_loaded(t.sb, "/dev/null", "a.csv", "a", "load a");
     sandbox_add_loaded(t.sb, "/does/not/exist", "b.csv", "b", "load b");
@@ -411,21 +403,21 @@ static void
 test_sandbox_brings_a_variable_back_once(void **state)
 {
     static const struct {
-        const struct sandbox_ops *ops;
+        const struct sandbox_caps *caps;
         const char *expect;
     } cases[] = {
-        {&plain_ops,
+        {&plain,
          "open run(restart) put(a.csv) put(a-2.csv) run(load new,silent) "
          "<3,died,why Loaded again: a.,-> close "},
-        {&keeping_ops, "open run(restart) run(load new,silent) "
-                       "<3,died,why Loaded again: a.,-> close "},
+        {&keeping, "open run(restart) run(load new,silent) "
+                   "<3,died,why Loaded again: a.,-> close "},
     };
 
     (void)state;
     for (size_t i = 0; i < LEN(cases); i++) {
         struct test t;
 
-        begin(&t, cases[i].ops);
+        begin(&t, cases[i].caps);
         sandbox_add_loaded(t.sb, "/dev/null", "a.csv", "a", "load old");
         sandbox_add_loaded(t.sb, "/dev/null", "a-2.csv", "a", "load new");
         run(&t, "restart");
@@ -439,7 +431,7 @@ test_sandbox_keeps_files_where_they_are(void **state)
     struct test t;
 
     (void)state;
-    begin(&t, &keeping_ops);
+    begin(&t, &keeping);
     sandbox_add_loaded(t.sb, "/dev/null", "a.csv", "a", "load a");
     run(&t, "restart");
     finish(&t, "open run(restart) run(load a,silent) "
@@ -467,7 +459,7 @@ test_sandbox_says_what_does_not_come_back(void **state)
         bool ends = strcmp(cases[i].setup, "restart") == 0;
         struct test t;
 
-        begin(&t, &keeping_ops);
+        begin(&t, &keeping);
         sandbox_add_loaded(t.sb, "/dev/null", "a.csv", "sales", "load a");
         sandbox_add_loaded(t.sb, cases[i].path, "g.csv", "g", cases[i].setup);
         run(&t, "restart");
@@ -488,7 +480,7 @@ test_sandbox_counts_names_that_are_too_many(void **state)
     struct test t;
 
     (void)state;
-    begin(&t, &keeping_ops);
+    begin(&t, &keeping);
     for (int i = 0; i < 200; i++) {
         AUTO_FREE char *name = xasprintf("file%d.csv", i);
         AUTO_FREE char *variable = xasprintf("variable_%d", i);
@@ -512,7 +504,7 @@ test_sandbox_tells_after_a_loss_while_idle_what_came_back(void **state)
     struct test t;
 
     (void)state;
-    begin(&t, &keeping_ops);
+    begin(&t, &keeping);
     sandbox_add_loaded(t.sb, "/dev/null", "a.csv", "a", "load a");
     sandbox_add_loaded(t.sb, "/does/not/exist", "g.csv", "g", "fail");
     run(&t, "ok");
@@ -532,7 +524,7 @@ test_sandbox_opens_again_after_a_loss(void **state)
     struct test t;
 
     (void)state;
-    begin(&t, &keeping_ops);
+    begin(&t, &keeping);
     sandbox_add_loaded(t.sb, "/dev/null", "a.csv", "a", "load a");
     run(&t, "lost");
     run(&t, "ok");
@@ -548,7 +540,7 @@ test_sandbox_tells_of_a_loss_while_idle(void **state)
     struct test t;
 
     (void)state;
-    begin(&t, &keeping_ops);
+    begin(&t, &keeping);
     run(&t, "ok");
     loop_run(t.loop);
     t.fake->sandbox.base.on_lost(t.fake->sandbox.base.on_lost_ctx, &err);
@@ -576,7 +568,7 @@ test_sandbox_copies_a_script(void **state)
                                .timeout_ms = -1};
 
     (void)state;
-    begin(&t, &plain_ops);
+    begin(&t, &plain);
     run(&t, "ok");
     t.n_open++;
     sandbox_run_script(t.sb, &s, &handlers, &t);
@@ -598,7 +590,7 @@ test_sandbox_ends_a_script(void **state)
     struct test t;
 
     (void)state;
-    begin(&t, &keeping_ops);
+    begin(&t, &keeping);
     sandbox_add_loaded(t.sb, "/dev/null", "a.csv", "a", "load a");
     script(&t, "fail");
     script(&t, "restart");
@@ -631,7 +623,7 @@ expect_cancels(start_fn start, const char *waiting_ends, const char *all_ends)
     struct sandbox_op *waiting;
     struct sandbox_op *running;
 
-    begin(&t, &plain_ops);
+    begin(&t, &plain);
     run(&t, "ok");
     loop_run(t.loop);
     sbuf_clear(&t.log);
@@ -670,7 +662,7 @@ test_sandbox_free_in_callback(void **state)
     struct test t;
 
     (void)state;
-    begin(&t, &plain_ops);
+    begin(&t, &plain);
     t.free_in_callback = true;
     run(&t, "ok");
     run(&t, "ok");

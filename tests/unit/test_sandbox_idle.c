@@ -250,11 +250,13 @@ fake_close(struct sandbox_backend *b)
     fake_sandbox_close(b);
 }
 
+static const struct sandbox_caps fake_caps = {.name = "fake",
+                                              .stateful = true,
+                                              .survives_suspend = true,
+                                              .keeps_files = true,
+                                              .puts_early = true};
+
 static const struct sandbox_ops fake_ops = {
-    .caps = {.name = "fake",
-             .stateful = true,
-             .survives_suspend = true,
-             .keeps_files = true},
     .open = fake_open,
     .put = fake_put,
     .run_cell = fake_run_cell,
@@ -361,6 +363,7 @@ begin(struct test *t, int64_t suspend_ms, int64_t close_ms)
     t->fake = xcalloc(1, sizeof(*t->fake));
     t->fake->ops = fake_ops;
     t->fake->sandbox.base.ops = &t->fake->ops;
+    t->fake->sandbox.base.caps = fake_caps;
     t->fake->sandbox.loop = t->loop;
     t->fake->log = &t->log;
     t->sb = sandbox_new(t->loop, &t->fake->sandbox.base, &limits);
@@ -495,7 +498,7 @@ test_sandbox_that_cannot_be_suspended(void **state)
 
     /* Neither does the loop wait for what never comes. */
     begin(&t, 1, 0);
-    t.fake->ops.caps.survives_suspend = false;
+    t.fake->sandbox.base.caps.survives_suspend = false;
     run(&t, "ok");
     settle(&t);
     loop_run(t.loop);

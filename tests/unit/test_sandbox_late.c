@@ -69,8 +69,10 @@ fake_interrupt(struct sandbox_backend *b)
     sbuf_add_str(((struct fake *)b)->log, b->no_grace ? "end " : "interrupt ");
 }
 
+static const struct sandbox_caps caps = {
+    .name = "fake", .stateful = true, .keeps_files = true, .puts_early = true};
+
 static const struct sandbox_ops ops = {
-    .caps = {.name = "fake", .stateful = true, .keeps_files = true},
     .open = fake_sandbox_open,
     .run_cell = fake_run_cell,
     .run_script = fake_run_script,
@@ -167,6 +169,7 @@ begin(struct test *t)
     assert_non_null(t->loop);
     t->fake = xcalloc(1, sizeof(*t->fake));
     t->fake->sandbox.base.ops = &ops;
+    t->fake->sandbox.base.caps = caps;
     t->fake->sandbox.loop = t->loop;
     t->fake->log = &t->log;
     t->sb = sandbox_new(t->loop, &t->fake->sandbox.base, NULL);
