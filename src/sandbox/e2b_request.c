@@ -247,6 +247,28 @@ e2b_sandbox_url(const char *form, const char *id, int port, const char *domain,
     return without_slashes(sb.data);
 }
 
+static int
+check_encrypted(const char *setting, const char *url, const char *host,
+                const char *what, struct error *err)
+{
+    if (str_starts(url, "https://") || is_loopback(host)) {
+        return 0;
+    }
+    return err_set(err, ERR_CONFIG,
+                   "%s: http://%s would carry %s unencrypted; https is "
+                   "needed but for this machine itself",
+                   setting, host, what);
+}
+
+int
+e2b_check_encrypted(const char *setting, const char *url, const char *what,
+                    struct error *err)
+{
+    AUTO_FREE char *host = find_host(url);
+
+    return check_encrypted(setting, url, host != NULL ? host : "", what, err);
+}
+
 /* --- settings --- */
 
 /* Nothing secret travels unencrypted, but for this machine itself. */
@@ -268,14 +290,9 @@ check_secrets(const struct e2b_api_config *config, const char *host,
             }
         }
     }
-    if (what == NULL || str_starts(config->url, "https://") ||
-        is_loopback(host)) {
-        return 0;
-    }
-    return err_set(err, ERR_CONFIG,
-                   "api_url: http://%s would carry %s unencrypted; https is "
-                   "needed but for this machine itself",
-                   host, what);
+    return what != NULL
+               ? check_encrypted("api_url", config->url, host, what, err)
+               : 0;
 }
 
 static bool

@@ -59,6 +59,11 @@ bool e2b_is_plain(const char *text);
 /* Adds text with everything but letters, digits and "-._~" as %XX. */
 void e2b_add_escaped(struct sbuf *sb, const char *text);
 
+/* What is a secret (what: "the key") goes unencrypted to this machine itself
+   only. setting: for the message. Errors: ERR_CONFIG. */
+WARN_UNUSED int e2b_check_encrypted(const char *setting, const char *url,
+                                    const char *what, struct error *err);
+
 /* Errors: ERR_INTERNAL (no random bytes). */
 WARN_UNUSED int e2b_make_uuid(char uuid[E2B_UUID_BYTES], struct error *err);
 
