@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define HASH_BYTES 32
 #define HASH_HEX_BYTES 65 /* 64 digits and a NUL */
 
 struct hash {
@@ -20,7 +21,10 @@ struct hash {
 void hash_init(struct hash *h);
 void hash_add(struct hash *h, const void *data, size_t len);
 
-/* Lower-case hexadecimal digits; h must be initialised again afterwards. */
+/* The bytes of it; h must be initialised again afterwards. */
+void hash_end(struct hash *h, unsigned char sum[HASH_BYTES]);
+
+/* Lower-case hexadecimal digits of the same. */
 void hash_end_hex(struct hash *h, char hex[HASH_HEX_BYTES]);
 
 /* All three in one. */

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct hash;
 struct secret;
 
 /* Copies text (the caller wipes its own copy). */
@@ -18,6 +19,9 @@ void secret_free(struct secret *s); /* NULL is allowed */
 /* The text, NUL-terminated, borrowed. */
 const char *secret_expose(const struct secret *s);
 bool secret_is_empty(const struct secret *s); /* true for NULL */
+
+/* Adds the text to a hash, for signatures. */
+void secret_add_to_hash(const struct secret *s, struct hash *h);
 
 /*
  * Takes a variable out of the environment: copies it, overwrites its bytes and

@@ -53,7 +53,16 @@ struct http_body {
     int64_t len;
     const char *tail; /* may be NULL when tail_len is 0 */
     size_t tail_len;
+
+    /* Compressed as it is read: with Content-Encoding: gzip, in pieces
+       (Transfer-Encoding: chunked), by HTTP/1.1. on_sent counts what was read
+       of the body for it, so that more than it says may wait here. */
+    bool gzip;
 };
+
+/* Whether the file of a body is large enough, and gets small enough by gzip, to
+   be sent compressed: by its beginning and its middle. Reads 128 KiB. */
+bool http_body_shrinks(const struct http_body *body);
 
 struct http_request {
     const char *method; /* "GET", "POST", "PUT", "PATCH", "DELETE" */
@@ -83,6 +92,11 @@ struct http_request {
        limit on the whole. */
     int64_t stall_ms;
     bool http1_only;
+
+    /* On a connection of its own, for what must not be done twice: libcurl
+       sends a request again that a kept connection gives no answer to, also
+       when the peer has read all of it. */
+    bool own_connection;
 };
 
 struct http_handlers {

@@ -114,9 +114,8 @@ hash_add(struct hash *h, const void *data, size_t len)
 }
 
 void
-hash_end_hex(struct hash *h, char hex[HASH_HEX_BYTES])
+hash_end(struct hash *h, unsigned char sum[HASH_BYTES])
 {
-    static const char digits[] = "0123456789abcdef";
     static const unsigned char padding[BLOCK_BYTES] = {0x80};
     uint64_t n_bits = h->n_bytes * 8;
     unsigned char length[8];
@@ -128,10 +127,23 @@ hash_end_hex(struct hash *h, char hex[HASH_HEX_BYTES])
     }
     hash_add(h, padding, n_padding);
     hash_add(h, length, sizeof(length));
-    for (int i = 0; i < 64; i++) {
-        hex[i] = digits[h->state[i / 8] >> (28 - 4 * (i % 8)) & 0xf];
+    for (int i = 0; i < HASH_BYTES; i++) {
+        sum[i] = (unsigned char)(h->state[i / 4] >> (24 - 8 * (i % 4)));
     }
-    hex[64] = '\0';
+}
+
+void
+hash_end_hex(struct hash *h, char hex[HASH_HEX_BYTES])
+{
+    static const char digits[] = "0123456789abcdef";
+    unsigned char sum[HASH_BYTES];
+
+    hash_end(h, sum);
+    for (int i = 0; i < HASH_BYTES; i++) {
+        hex[2 * i] = digits[sum[i] >> 4];
+        hex[2 * i + 1] = digits[sum[i] & 0xf];
+    }
+    hex[2 * HASH_BYTES] = '\0';
 }
 
 void

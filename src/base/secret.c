@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/hash.h"
 #include "base/log.h"
 
 /* A shorter text would be found, and replaced, in the middle of plain words. */
@@ -111,6 +112,14 @@ bool
 secret_is_empty(const struct secret *s)
 {
     return s == NULL || s->len == 0;
+}
+
+void
+secret_add_to_hash(const struct secret *s, struct hash *h)
+{
+    if (s != NULL) {
+        hash_add(h, s->text, s->len);
+    }
 }
 
 struct secret *

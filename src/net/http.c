@@ -73,6 +73,7 @@ free_call(struct http_call *call)
     curl_easy_cleanup(call->easy);
     http_free_lines(call);
     sbuf_fini(&call->head);
+    http_gzip_free(call->gzip);
     free(call->host);
     free(call->port);
     free(call);

@@ -123,40 +123,52 @@ take_part(char *buffer, size_t len, const char *part, size_t part_len,
     return len;
 }
 
+static bool
+read_body(struct http_call *call, char *buffer, size_t len, size_t *n)
+{
+    const struct http_body *body = &call->body;
+    int64_t head_len = (int64_t)body->head_len;
+    int64_t at = call->body_read;
+
+    *n = 0;
+    if (at >= call->body_len) {
+        return true;
+    }
+    if (at < head_len) {
+        *n = take_part(buffer, len, body->head, body->head_len, at);
+    } else if (at < head_len + body->len) {
+        int64_t left = head_len + body->len - at;
+
+        if ((int64_t)len > left) {
+            len = (size_t)left;
+        }
+        if (!read_file(call, at - head_len, buffer, len, n)) {
+            return false;
+        }
+    } else {
+        *n = take_part(buffer, len, body->tail, body->tail_len,
+                       at - head_len - body->len);
+    }
+    call->body_read += (int64_t)*n;
+    return true;
+}
+
 static size_t
 send_body(char *buffer, size_t size, size_t n_items, void *ctx)
 {
     struct http_call *call = ctx;
-    const struct http_body *body = &call->body;
-    int64_t head_len = (int64_t)body->head_len;
-    int64_t at = call->body_read;
+    size_t len = size * n_items;
     size_t n = 0;
+    bool ok;
 
     /* The body of a dropped call may be gone. */
     if (http_is_void(call)) {
         return CURL_READFUNC_ABORT;
     }
-    if (at >= call->body_len) {
-        return 0;
-    }
-    if (at < head_len) {
-        n = take_part(buffer, size * n_items, body->head, body->head_len, at);
-    } else if (at < head_len + body->len) {
-        int64_t left = head_len + body->len - at;
-        size_t len = size * n_items;
-
-        if ((int64_t)len > left) {
-            len = (size_t)left;
-        }
-        if (!read_file(call, at - head_len, buffer, len, &n)) {
-            return CURL_READFUNC_ABORT;
-        }
-    } else {
-        n = take_part(buffer, size * n_items, body->tail, body->tail_len,
-                      at - head_len - body->len);
-    }
-    call->body_read += (int64_t)n;
-    return n;
+    ok = call->gzip != NULL
+             ? http_gzip_read(call->gzip, buffer, len, &n, read_body, call)
+             : read_body(call, buffer, len, &n);
+    return ok ? n : CURL_READFUNC_ABORT;
 }
 
 /* A kept connection that turns out to be closed makes libcurl begin again. */
@@ -165,8 +177,12 @@ seek_body(void *ctx, curl_off_t offset, int origin)
 {
     struct http_call *call = ctx;
 
-    if (origin != SEEK_SET || offset < 0 || offset > call->body_len) {
+    if (origin != SEEK_SET || offset < 0 || offset > call->body_len ||
+        (call->gzip != NULL && offset > 0)) {
         return CURL_SEEKFUNC_FAIL;
+    }
+    if (call->gzip != NULL) {
+        http_gzip_rewind(call->gzip);
     }
     call->body_read = offset;
     return CURL_SEEKFUNC_OK;
@@ -224,7 +240,12 @@ http_set_body(struct http_call *call, const struct http_request *request,
     }
     call->body_len = (int64_t)call->body.head_len + call->body.len +
                      (int64_t)call->body.tail_len;
-    return 0;
+    if (!call->body.gzip) {
+        return 0;
+    }
+    call->gzip = http_gzip_new();
+    return call->gzip != NULL ? 0
+                              : err_set(err, ERR_IO, "zlib cannot be set up");
 }
 
 void
@@ -244,6 +265,9 @@ http_get_sent(const struct http_call *call)
 {
     curl_off_t sent = 0;
 
+    if (call->gzip != NULL) {
+        return call->body_read;
+    }
     curl_easy_getinfo(call->easy, CURLINFO_SIZE_UPLOAD_T, &sent);
     return sent < call->body_len ? sent : call->body_len;
 }

@@ -46,6 +46,8 @@ struct http {
     bool freed;
 };
 
+struct http_gzip;
+
 struct http_call {
     struct http *http;
     struct http_call *prev;
@@ -63,10 +65,11 @@ struct http_call {
     char curl_message[CURL_ERROR_SIZE];
 
     bool has_body;
-    struct http_body body; /* what it refers to is borrowed */
-    int64_t body_len;      /* of all three parts */
-    int64_t body_read;     /* how much of it libcurl has taken */
-    off_t file_size;       /* what the file was when the call began */
+    struct http_body body;  /* what it refers to is borrowed */
+    int64_t body_len;       /* of all three parts */
+    int64_t body_read;      /* how much of it libcurl has taken */
+    struct http_gzip *gzip; /* owned; NULL: sent as it is */
+    off_t file_size;        /* what the file was when the call began */
     struct timespec file_time;
     int64_t told_sent; /* what on_sent got last; below 0: nothing */
     struct loop_timer *sent_timer;
@@ -106,7 +109,25 @@ WARN_UNUSED int http_set_body(struct http_call *call,
 /* Gives the handle the callbacks that read the body. */
 void http_set_body_callbacks(struct http_call *call);
 
-/* How many bytes of the body libcurl has given to the system. */
+/* Reads at most len bytes of the body; 0 at its end. Returns false, with
+   call->failure set, when it cannot be read. */
+typedef bool (*http_read_fn)(struct http_call *call, char *buffer, size_t len,
+                             size_t *n);
+
+/* NULL: no memory for it. */
+struct http_gzip *http_gzip_new(void);
+void http_gzip_free(struct http_gzip *g); /* NULL is allowed */
+
+/* Begins the body again. */
+void http_gzip_rewind(struct http_gzip *g);
+
+/* Reads of the compressed body, which read gives as it is; as http_read_fn. */
+WARN_UNUSED bool http_gzip_read(struct http_gzip *g, char *buffer, size_t len,
+                                size_t *n, http_read_fn read,
+                                struct http_call *call);
+
+/* How many bytes of the body libcurl has given to the system; of one that is
+   compressed, how many it has read. */
 int64_t http_get_sent(const struct http_call *call);
 
 /* Begins to call on_sent, if there is one, until the body is sent. */

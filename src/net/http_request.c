@@ -177,6 +177,11 @@ http_make_lines(struct http_call *call, const struct http_request *request,
     if (add_bare_line(call, "Expect:", err) < 0) {
         return -1;
     }
+    if (call->gzip != NULL &&
+        (add_line(call, "Content-Encoding", "gzip", err) < 0 ||
+         add_line(call, "Transfer-Encoding", "chunked", err) < 0)) {
+        return -1;
+    }
     if (!has_type && !is_replaced(request, "content-type") &&
         add_bare_line(call, "Content-Type:", err) < 0) {
         return -1;
@@ -203,7 +208,8 @@ set_method(const struct http_call *call, const struct http_request *request)
         usual = "POST";
         curl_easy_setopt(easy, CURLOPT_POST, 1L);
         curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE,
-                         (curl_off_t)call->body_len);
+                         call->gzip != NULL ? (curl_off_t)-1
+                                            : (curl_off_t)call->body_len);
     } else {
         curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L);
     }
@@ -252,7 +258,10 @@ http_set_options(struct http_call *call, const struct http_request *request)
     if (call->http->user_agent != NULL) {
         curl_easy_setopt(easy, CURLOPT_USERAGENT, call->http->user_agent);
     }
-    if (request->http1_only) {
+    if (request->own_connection) {
+        curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L);
+    }
+    if (request->http1_only || call->gzip != NULL) {
         curl_easy_setopt(easy, CURLOPT_HTTP_VERSION,
                          (long)CURL_HTTP_VERSION_1_1);
     }

@@ -61,9 +61,10 @@ struct e2b_data {
     int attempt;
     int n_turned_back;
     int status;
-    bool has_body; /* some of it was passed on */
-    bool all_sent;
-    bool too_large;
+    bool has_body;   /* some of it was passed on */
+    bool all_sent;   /* of this try */
+    bool maybe_done; /* a try may have been carried out */
+    bool paused;
     struct sbuf reply;
 };
 
@@ -177,7 +178,7 @@ end_with(struct e2b_data *d, enum e2b_trouble trouble, const struct error *err)
                .http_status = d->status,
                .body = "",
                .err = err,
-               .not_sent = !d->all_sent && d->status == 0 && d->body_len > 0,
+               .not_sent = !d->repeatable && !d->maybe_done,
            });
 }
 
@@ -189,24 +190,61 @@ has_words(const struct e2b_data *d, const char *words)
     return d->reply.data != NULL && strcasestr(d->reply.data, words) != NULL;
 }
 
-/* What stands in front of the sandboxes answers by itself with 502, 409 and
-   403, and a page for a browser at times. */
+static bool
+is_page(const struct e2b_data *d)
+{
+    const char *text = d->reply.data != NULL ? d->reply.data : "";
+
+    return text[strspn(text, " \t\r\n")] == '<';
+}
+
+/* What stands in front of the sandboxes answers by itself with 502, 409, 429
+   and 403, as JSON that names the sandbox, or with a page for a browser. */
+static bool
+is_of_proxy(const struct e2b_data *d)
+{
+    return has_words(d, "\"sandboxId\"") || is_page(d);
+}
+
 static enum e2b_trouble
 find_trouble(const struct e2b_data *d)
 {
-    if (d->status == 502 && has_words(d, "port is not open")) {
+    if (d->status == 502 && (has_words(d, "port is not open") ||
+                             has_words(d, "no service running on port"))) {
         return E2B_TROUBLE_CLOSED;
     }
-    if (d->status == 502 && has_words(d, "not found")) {
+    if (d->status == 502 && has_words(d, "sandbox") &&
+        has_words(d, "not found")) {
         return E2B_TROUBLE_GONE;
     }
-    if (d->status == 409 && has_words(d, "\"sandboxId\"")) {
+    if (d->status == 409 && is_of_proxy(d)) {
         return E2B_TROUBLE_CHANGING;
     }
     if (d->status >= 502 && d->status <= 504) {
         return E2B_TROUBLE_CUT;
     }
     return E2B_TROUBLE_REFUSED;
+}
+
+/*
+ * Whether the proxy answered before it passed anything on. "The port is not
+ * open" is no sign of that: it says so of every connection to the service that
+ * ends without an answer, also when the service died of what it was asked.
+ */
+static bool
+was_turned_away(const struct e2b_data *d, enum e2b_trouble trouble)
+{
+    return trouble == E2B_TROUBLE_GONE || trouble == E2B_TROUBLE_CHANGING ||
+           ((d->status == 403 || d->status == 429) && is_of_proxy(d));
+}
+
+/* The try that ends now got no answer. */
+static void
+note_unanswered(struct e2b_data *d)
+{
+    if (d->all_sent || d->status != 0 || d->body_len == 0) {
+        d->maybe_done = true;
+    }
 }
 
 static enum error_code
@@ -217,6 +255,9 @@ code_of_refusal(int status)
     }
     if (status == 413) {
         return ERR_TOO_LARGE;
+    }
+    if (status == 429) {
+        return ERR_RATE_LIMIT;
     }
     return status == 507 ? ERR_LIMIT : ERR_REMOTE;
 }
@@ -293,13 +334,13 @@ get_random(void)
     return n / 4294967296.0;
 }
 
-/* Nothing of it has reached the service. */
 static bool
 turn_back(struct e2b_data *d, enum e2b_trouble trouble)
 {
     int64_t ms = (int64_t)(TURNED_BACK_MS * (1 + get_random()));
 
-    if ((trouble != E2B_TROUBLE_CLOSED && trouble != E2B_TROUBLE_CHANGING) ||
+    if ((trouble != E2B_TROUBLE_CHANGING &&
+         !(trouble == E2B_TROUBLE_CLOSED && d->repeatable)) ||
         d->n_turned_back >= MAX_TURNED_BACK || ms >= left_ms(d)) {
         return false;
     }
@@ -308,15 +349,17 @@ turn_back(struct e2b_data *d, enum e2b_trouble trouble)
     return true;
 }
 
+/* answered: the answer came whole; one that did not has no status to go by. */
 static bool
-try_again(struct e2b_data *d, const char *should_retry, const char *retry_after)
+try_again(struct e2b_data *d, bool answered, const char *should_retry,
+          const char *retry_after)
 {
     struct retry_facts facts = {
         .repeatable = d->repeatable && !d->has_body,
-        .status = d->status,
+        .status = answered ? d->status : 0,
         .should_retry = should_retry,
         .retry_after = retry_after,
-        .attempt = d->attempt,
+        .attempt = d->attempt - d->n_turned_back,
         .left_ms = left_ms(d),
         .random = get_random(),
     };
@@ -354,7 +397,8 @@ end_failure(struct e2b_data *d, const struct error *failure)
     error_fill(&err, failure->code, "%s: sandbox %s: %s", d->doing, d->site->id,
                failure->msg);
     end_with(d,
-             failure->code == ERR_IO || failure->code == ERR_PROTOCOL
+             failure->code == ERR_IO || failure->code == ERR_PROTOCOL ||
+                     failure->code == ERR_CONFIG
                  ? E2B_TROUBLE_REFUSED
                  : E2B_TROUBLE_CUT,
              &err);
@@ -367,8 +411,7 @@ end_refusal(struct e2b_data *d, enum e2b_trouble trouble)
         .trouble = trouble,
         .http_status = d->status,
         .body = "",
-        .not_sent =
-            trouble == E2B_TROUBLE_CLOSED || trouble == E2B_TROUBLE_CHANGING,
+        .not_sent = !d->repeatable && !d->maybe_done,
     };
     struct error err = {0};
 
@@ -380,11 +423,32 @@ end_refusal(struct e2b_data *d, enum e2b_trouble trouble)
     e2b_status_fini(&result.status);
 }
 
+/* There is an answer, as far as it is of use. */
+static void
+take_answer(struct e2b_data *d, const char *should_retry,
+            const char *retry_after)
+{
+    enum e2b_trouble trouble = find_trouble(d);
+
+    if (is_success(d)) {
+        end_success(d);
+        return;
+    }
+    d->maybe_done = d->maybe_done || !was_turned_away(d, trouble);
+    if (turn_back(d, trouble)) {
+        return;
+    }
+    if (trouble == E2B_TROUBLE_GONE || trouble == E2B_TROUBLE_CLOSED ||
+        trouble == E2B_TROUBLE_CHANGING ||
+        !try_again(d, true, should_retry, retry_after)) {
+        end_refusal(d, trouble);
+    }
+}
+
 static void
 on_done(void *ctx, const struct error *failure)
 {
     struct e2b_data *d = ctx;
-    enum e2b_trouble trouble = E2B_TROUBLE_NONE;
     AUTO_FREE char *should_retry = NULL;
     AUTO_FREE char *retry_after = NULL;
 
@@ -393,24 +457,25 @@ on_done(void *ctx, const struct error *failure)
         retry_after = xstrdup(http_header(d->http, "retry-after"));
     }
     d->http = NULL;
-    if (failure != NULL) {
-        if (!error_is_retryable(failure->code) ||
-            (is_success(d) && d->has_body) || !try_again(d, NULL, NULL)) {
-            end_failure(d, failure);
-        }
+    if (failure == NULL) {
+        take_answer(d, should_retry, retry_after);
         return;
     }
-    if (is_success(d)) {
-        end_success(d);
-        return;
+    note_unanswered(d);
+    if (!error_is_retryable(failure->code) ||
+        !try_again(d, false, NULL, NULL)) {
+        end_failure(d, failure);
     }
-    trouble = find_trouble(d);
-    if (!turn_back(d, trouble) &&
-        (trouble == E2B_TROUBLE_GONE || trouble == E2B_TROUBLE_CLOSED ||
-         trouble == E2B_TROUBLE_CHANGING ||
-         !try_again(d, should_retry, retry_after))) {
-        end_refusal(d, trouble);
-    }
+}
+
+/* What is left out of a refusal says nothing more. */
+static void
+on_long_refusal(void *ctx)
+{
+    struct e2b_data *d = ctx;
+
+    d->task = NULL;
+    take_answer(d, NULL, NULL);
 }
 
 static void
@@ -420,6 +485,7 @@ on_too_large(void *ctx)
     struct error err = {0};
 
     d->task = NULL;
+    d->maybe_done = true;
     error_fill(&err, ERR_TOO_LARGE,
                "%s: sandbox %s: an answer of more than %zu bytes", d->doing,
                d->site->id, d->collect_bytes);
@@ -444,6 +510,9 @@ on_head(void *ctx, int status)
 
     d->status = status;
     d->all_sent = true;
+    if (is_success(d) && d->on.on_head != NULL) {
+        d->on.on_head(d->ctx, status);
+    }
 }
 
 static void
@@ -457,10 +526,11 @@ on_body(void *ctx, const char *data, size_t len)
         return;
     }
     sbuf_add(&d->reply, data, len);
-    if (!sbuf_ok(&d->reply) && is_success(d)) {
+    if (!sbuf_ok(&d->reply)) {
         http_drop(d->http);
         d->http = NULL;
-        d->task = loop_defer(d->site->loop, on_too_large, d);
+        d->task = loop_defer(d->site->loop,
+                             is_success(d) ? on_too_large : on_long_refusal, d);
     }
 }
 
@@ -472,6 +542,7 @@ on_limit(void *ctx)
 
     d->limit = NULL;
     if (d->http != NULL) {
+        note_unanswered(d);
         http_drop(d->http);
         d->http = NULL;
     }
@@ -526,6 +597,7 @@ start(struct e2b_data *d, struct error *err)
         .stream = d->has_stream ? &d->stream : NULL,
         .stall_ms = d->stall_ms,
         .http1_only = true,
+        .own_connection = !d->repeatable,
     };
 
     sbuf_clear(&d->reply);
@@ -536,7 +608,13 @@ start(struct e2b_data *d, struct error *err)
     if (d->http == NULL && err->code == ERR_USAGE) {
         err->code = ERR_CONFIG;
     }
-    return d->http != NULL ? 0 : -1;
+    if (d->http == NULL) {
+        return -1;
+    }
+    if (d->paused) {
+        http_pause(d->http, true);
+    }
+    return 0;
 }
 
 static void
@@ -608,9 +686,16 @@ e2b_data_start(struct e2b_site *site, const struct e2b_data_request *request,
     return d;
 }
 
+const char *
+e2b_data_header(const struct e2b_data *d, const char *name)
+{
+    return d->http != NULL ? http_header(d->http, name) : NULL;
+}
+
 void
 e2b_data_pause(struct e2b_data *d, bool paused)
 {
+    d->paused = paused;
     if (d->http != NULL) {
         http_pause(d->http, paused);
     }

@@ -58,7 +58,9 @@ bool e2b_site_names_user(const struct e2b_site *site);
 enum e2b_trouble {
     E2B_TROUBLE_NONE,
     E2B_TROUBLE_GONE,     /* the sandbox has ended, or is paused */
-    E2B_TROUBLE_CLOSED,   /* it runs, but nothing listens at that port */
+    E2B_TROUBLE_CLOSED,   /* it runs, but the service gave no answer: nothing
+                             listens at that port, or it died meanwhile, of
+                             what it was asked at times */
     E2B_TROUBLE_CHANGING, /* it stayed between two states for all tries */
     E2B_TROUBLE_CUT,      /* no whole answer, or one of somebody between: what
                              was asked for may have been done */
@@ -74,7 +76,8 @@ struct e2b_data_result {
     const char *body;         /* of a success that was collected; else "" */
     size_t body_len;
     const struct error *err; /* NULL: E2B_TROUBLE_NONE */
-    bool not_sent;           /* it has certainly not been carried out */
+    bool not_sent; /* it has certainly not been carried out; said only of what
+                      is not repeatable, which alone is sent once */
 };
 
 struct e2b_data_request {
@@ -96,7 +99,9 @@ struct e2b_data_request {
     int64_t limit_ms; /* of all tries together; 0: none */
 
     /* Doing it twice is the same as doing it once, so that what got no answer
-       is tried again. What the proxy has turned back always is. */
+       is tried again, and what came to a closed port: ask something repeatable
+       first where the service may be starting. What the proxy did not pass on
+       for a change of state always is. */
     bool repeatable;
     const char *doing; /* static; for messages: "uploading a file" */
 };
@@ -107,6 +112,9 @@ struct e2b_data_handlers {
     /* As in net/http.h; may be NULL. */
     void (*on_sent)(void *ctx, int64_t sent, int64_t total);
 
+    /* Of a success, before its body: e2b_data_header. May be NULL. */
+    void (*on_head)(void *ctx, int status);
+
     /* Of a success, borrowed; NULL when it is collected. */
     void (*on_body)(void *ctx, const char *data, size_t len);
 
@@ -116,8 +124,9 @@ struct e2b_data_handlers {
 
 /*
  * site is borrowed until the end. Errors of the result: ERR_SANDBOX (gone,
- * closed, changing), ERR_NET (cut), ERR_TIMEOUT, ERR_AUTH, ERR_TOO_LARGE,
- * ERR_IO (the file of the stream), ERR_PROTOCOL, ERR_REMOTE; of the call:
+ * closed, changing), ERR_NET (cut), ERR_TIMEOUT, ERR_AUTH, ERR_RATE_LIMIT,
+ * ERR_LIMIT (no room left on its disk), ERR_TOO_LARGE, ERR_IO (the file of the
+ * stream), ERR_PROTOCOL, ERR_REMOTE; of the call:
  * ERR_CONFIG, ERR_NET, ERR_IO.
  */
 WARN_UNUSED struct e2b_data *
@@ -130,7 +139,11 @@ e2b_data_start(struct e2b_site *site, const struct e2b_data_request *request,
    allowed. */
 void e2b_data_drop(struct e2b_data *data);
 
-/* Stops and goes on reading, as http_pause. */
+/* The value of an answer's header, as http_header; within on_head and on_body
+   only. */
+const char *e2b_data_header(const struct e2b_data *data, const char *name);
+
+/* Stops and goes on reading, as http_pause; also across tries. */
 void e2b_data_pause(struct e2b_data *data, bool paused);
 
 #endif

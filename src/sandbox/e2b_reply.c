@@ -419,26 +419,25 @@ has_form(const char *text, const char *form)
     return true;
 }
 
-/* Milliseconds of a time of RFC 3339; 0 when it is none. */
-static int64_t
-read_time(const char *text)
+bool
+e2b_read_time(const char *text, struct timespec *out)
 {
     struct tm tm = {0};
     const char *rest = NULL;
-    int64_t ms = 0;
+    long ns = 0;
     int64_t minutes = 0;
 
     if (text != NULL && has_form(text, "0000-00-00T00:00:00")) {
         rest = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
     }
     if (rest == NULL) {
-        return 0;
+        return false;
     }
     if (*rest == '.') {
-        int unit = 100;
+        long unit = 100000000;
 
         for (rest++; isdigit((unsigned char)*rest); rest++) {
-            ms += unit * (*rest - '0');
+            ns += unit * (*rest - '0');
             unit /= 10;
         }
     }
@@ -450,10 +449,25 @@ read_time(const char *text)
     } else if (*rest == 'Z' || *rest == 'z') {
         rest++;
     } else {
-        return 0;
+        return false;
     }
-    ms += (int64_t)timegm(&tm) * 1000 - minutes * 60000;
-    return *rest == '\0' && ms > 0 ? ms : 0;
+    if (*rest != '\0') {
+        return false;
+    }
+    out->tv_sec = timegm(&tm) - minutes * 60;
+    out->tv_nsec = ns;
+    return true;
+}
+
+/* Milliseconds; 0 when it is no time, or one before 1970. */
+static int64_t
+read_time_ms(const char *text)
+{
+    struct timespec t = {0};
+
+    return e2b_read_time(text, &t) && t.tv_sec >= 0
+               ? (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000
+               : 0;
 }
 
 static int
@@ -507,8 +521,8 @@ get_rest(const struct cJSON *tree, struct e2b_sandbox *out)
     out->state = str_eq(state, "running")  ? E2B_STATE_RUNNING
                  : str_eq(state, "paused") ? E2B_STATE_PAUSED
                                            : E2B_STATE_UNKNOWN;
-    out->started_ms = read_time(json_string(tree, "startedAt"));
-    out->end_ms = read_time(json_string(tree, "endAt"));
+    out->started_ms = read_time_ms(json_string(tree, "startedAt"));
+    out->end_ms = read_time_ms(json_string(tree, "endAt"));
     out->cpu_count = get_number(tree, "cpuCount", MAX_CPUS);
     out->memory_mib = get_number(tree, "memoryMB", MAX_MEMORY_MIB);
     out->needs_cold = json_bool(tree, "envdUnresponsiveAtPause", false);

@@ -15,6 +15,7 @@
 #include "sandbox/e2b_api_internal.h"
 
 struct sbuf;
+struct timespec;
 
 #define E2B_MAX_TIMEOUT_S 604800
 #define E2B_MAX_TOKEN_BYTES ((size_t)4096)
@@ -58,6 +59,9 @@ bool e2b_is_plain(const char *text);
 
 /* Adds text with everything but letters, digits and "-._~" as %XX. */
 void e2b_add_escaped(struct sbuf *sb, const char *text);
+
+/* Reads a time of RFC 3339. Returns whether it is one. */
+WARN_UNUSED bool e2b_read_time(const char *text, struct timespec *out);
 
 /* What is a secret (what: "the key") goes unencrypted to this machine itself
    only. setting: for the message. Errors: ERR_CONFIG. */

@@ -18,6 +18,20 @@ from e2b_wire import PIECE, Bad
 HOMES = {"user": "/home/user", "root": "/root"}
 MAX_METADATA = 4096
 NAME_LIMIT = 246
+# What a parameter of a header may hold between quotes only.
+SPECIAL = b'()<>@,;:\\"/[]?='
+
+
+def parameter(name):
+    """The value of a header's parameter, as envd's library writes it."""
+    raw = os.fsencode(name)
+    if any((c < 0x20 or c > 0x7e) and c != 9 for c in raw):
+        return "*=utf-8''" + "".join(
+            "%%%02X" % c if c <= 0x20 or c >= 0x7f or c in SPECIAL + b"*'%"
+            else chr(c) for c in raw)
+    if raw and all(c > 0x20 and c not in SPECIAL for c in raw):
+        return "=" + name
+    return '="%s"' % re.sub(r'([\\"])', r"\\\1", name)
 
 
 class Refusal(Exception):
@@ -286,8 +300,8 @@ class Files:
                 kind = sniffed(stream.read(512))
                 stream.seek(0)
             headers = {"content-type": kind, "accept-ranges": "bytes",
-                       "content-disposition": "inline; filename=%s"
-                       % os.path.basename(path).encode().decode("latin-1"),
+                       "content-disposition": "inline; filename" + parameter(
+                           os.path.basename(path)),
                        "last-modified": email.utils.formatdate(
                            status.st_mtime, usegmt=True),
                        "vary": "Accept-Encoding"}

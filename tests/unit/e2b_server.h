@@ -26,10 +26,11 @@ enum { SERVER_MAX_PEERS = 16, SERVER_MAX_REQUESTS = 16 };
 
 enum server_act {
     SERVER_ANSWERS,
-    SERVER_HANGS,      /* no byte */
-    SERVER_HALF,       /* the head and a part of the body */
-    SERVER_CLOSES,     /* the connection, without an answer */
-    SERVER_CLOSES_HALF /* behind a part of the body */
+    SERVER_HANGS,       /* no byte */
+    SERVER_HALF,        /* the head and a part of the body */
+    SERVER_CLOSES,      /* the connection, without an answer */
+    SERVER_CLOSES_HALF, /* behind a part of the body */
+    SERVER_RAW          /* body is all of the answer; then closes */
 };
 
 struct exchange {
@@ -80,6 +81,7 @@ struct server {
     const struct exchange *script;
     size_t n_script;
     char *requests[SERVER_MAX_REQUESTS]; /* owned; all of each */
+    size_t lens[SERVER_MAX_REQUESTS];
     size_t n_requests;
     size_t n_wrong;     /* that were not the next */
     loop_fn on_request; /* behind each; may be NULL */
@@ -121,8 +123,11 @@ server_answer(struct server_peer *p, const struct exchange *x)
     const char *body = x->body != NULL ? x->body : "";
     bool half = x->act == SERVER_HALF || x->act == SERVER_CLOSES_HALF;
 
-    p->closes = x->act == SERVER_CLOSES || x->act == SERVER_CLOSES_HALF;
-    if (x->act != SERVER_HANGS && x->act != SERVER_CLOSES) {
+    p->closes = x->act == SERVER_CLOSES || x->act == SERVER_CLOSES_HALF ||
+                x->act == SERVER_RAW;
+    if (x->act == SERVER_RAW) {
+        sbuf_add_str(&p->out, body);
+    } else if (x->act != SERVER_HANGS && x->act != SERVER_CLOSES) {
         sbuf_addf(&p->out, "HTTP/1.1 %d Status\r\n%s", x->status,
                   x->headers != NULL ? x->headers : "");
         if (x->status != 204) {
@@ -146,7 +151,8 @@ server_take(struct server_peer *p)
         server_close_peer(p);
         return;
     }
-    s->requests[i] = xstrdup(p->in.data);
+    s->requests[i] = xmemdup(p->in.data, p->in.len + 1);
+    s->lens[i] = p->in.len;
     s->n_requests++;
     sbuf_clear(&p->in);
     if (i >= s->n_script ||
@@ -165,6 +171,31 @@ server_take(struct server_peer *p)
     }
 }
 
+/* Puts a body that came in pieces together. Returns whether it is whole. */
+static bool
+server_join(struct server_peer *p, size_t head_len)
+{
+    char *to = p->in.data + head_len;
+    size_t at = head_len;
+    size_t len = 1;
+
+    if (memmem(p->in.data + head_len, p->in.len - head_len, "\r\n0\r\n\r\n",
+               7) != p->in.data + p->in.len - 7) {
+        return false;
+    }
+    while (len > 0) {
+        char *end = NULL;
+
+        len = strtoul(p->in.data + at, &end, 16);
+        at = (size_t)(end + 2 - p->in.data);
+        memmove(to, p->in.data + at, len);
+        to += len;
+        at += len + 2;
+    }
+    sbuf_truncate(&p->in, (size_t)(to - p->in.data));
+    return true;
+}
+
 static void
 server_on_peer(void *ctx, int fd, unsigned events)
 {
@@ -172,6 +203,7 @@ server_on_peer(void *ctx, int fd, unsigned events)
     char buffer[65536];
     const char *end;
     const char *length;
+    const char *pieces;
     ssize_t n;
 
     if ((events & LOOP_WRITE) != 0) {
@@ -188,6 +220,13 @@ server_on_peer(void *ctx, int fd, unsigned events)
     sbuf_add(&p->in, buffer, (size_t)n);
     end = strstr(p->in.data, "\r\n\r\n");
     length = strstr(p->in.data, "Content-Length: ");
+    pieces = strstr(p->in.data, "Transfer-Encoding: chunked");
+    if (end != NULL && pieces != NULL && pieces < end) {
+        if (server_join(p, (size_t)(end - p->in.data) + 4)) {
+            server_take(p);
+        }
+        return;
+    }
     if (end != NULL && p->in.len == (size_t)(end - p->in.data) + 4 +
                                         (length != NULL && length < end
                                              ? strtoul(length + 16, NULL, 10)
