@@ -365,6 +365,7 @@ take_down(struct program *p)
     free(p->prompt);
     free(p->prompt_path);
     free(p->system);
+    free(p->tools);
     log_close();
 }
 

@@ -184,6 +184,21 @@ system_prompt(const struct program *p)
     return p->system;
 }
 
+/* What depends on the sandbox that the session begins with, which is there. */
+static void
+tell_of_sandbox(struct program *p)
+{
+    const struct sandbox_caps *caps = sandbox_caps(p->sandbox);
+    AUTO_FREE char *note = agent_sandbox_note(caps);
+    AUTO_FREE char *before = NULL;
+
+    p->tools = agent_tools(caps);
+    if (note == NULL)
+        return;
+    before = take_ptr(&p->system);
+    p->system = xasprintf("%s\n%s", before, note);
+}
+
 static int
 build_transport(struct program *p, struct error *err)
 {
@@ -242,6 +257,7 @@ build_claude(struct program *p, struct error *err)
 {
     const struct config *c = &p->config;
 
+    tell_of_sandbox(p);
     if (build_transport(p, err) < 0)
         return -1;
     if (!p->has_transport)
@@ -253,7 +269,7 @@ build_claude(struct program *p, struct error *err)
                                .effort = c->effort,
                                .dialect = find_dialect(c->dialect),
                                .system = system_prompt(p),
-                               .tools = agent_tools(),
+                               .tools = p->tools,
                                .max_attempts = (int)c->max_attempts,
                            },
                            err);
@@ -344,7 +360,7 @@ build_app(struct program *p, struct error *err)
         .result_rows = (size_t)c->result_rows,
         .price = price,
         .max_tokens = c->max_tokens,
-        .prompt_bytes = strlen(system_prompt(p)) + strlen(agent_tools()),
+        .prompt_bytes = strlen(system_prompt(p)) + strlen(p->tools),
         .budget_nanousd = price != NULL ? c->budget_nanousd : 0,
         .turn_nanousd = price != NULL ? c->turn_nanousd : 0,
         .shrink = str_eq(c->see_charts, "true") ? begin_shrink : NULL,

@@ -26,6 +26,7 @@ struct program {
     char *prompt;      /* the person's own system prompt; NULL: built in */
     char *prompt_path; /* where it is */
     char *system;      /* the one that is sent */
+    char *tools;       /* sent with it */
     struct loop *loop;
     struct out *out;
     struct tty *tty;

@@ -23,6 +23,7 @@ struct error;
 struct loop;
 struct price;
 struct sandbox;
+struct sandbox_caps;
 struct sink_chain;
 
 /* As image_scale of the pictures' module calls back; png is borrowed. */
@@ -33,7 +34,9 @@ typedef void (*agent_shrunk_fn)(void *ctx, const unsigned char *png, size_t len,
 struct agent_config {
     struct loop *loop;        /* borrowed */
     struct claude *claude;    /* borrowed; NULL: no key, no question */
-    struct sandbox *sandbox;  /* borrowed */
+    struct sandbox *sandbox;  /* borrowed; when another back end is in its
+                                 place, the next question tells the model what
+                                 that is */
     struct sink_chain *chain; /* borrowed */
     int max_rounds;           /* of a turn */
     int64_t cell_ms;          /* longest run of a cell */
@@ -115,13 +118,20 @@ int64_t agent_budget(const struct agent *a);
 WARN_UNUSED int agent_set_budget(struct agent *a, int64_t nanousd,
                                  struct error *err);
 
-/* The built-in system prompt, and the tool definitions, for the client. Both
-   stay the same for a session. Borrowed. */
+/* The built-in system prompt, for the client. It is written for the local
+   sandbox, and stays the same for a session. Borrowed. */
 const char *agent_system_prompt(void);
-const char *agent_tools(void);
+
+/* The tool definitions of a session that begins with such a sandbox, for the
+   client: they stay the same though it is switched. Owned by the caller. */
+char *agent_tools(const struct sandbox_caps *caps);
 
 /* What follows the system prompt where there is no /workspace. Static. */
 const char *agent_reduced_note(void);
+
+/* What follows the system prompt of a session that begins with such a sandbox;
+   NULL: nothing. Owned by the caller. */
+char *agent_sandbox_note(const struct sandbox_caps *caps);
 
 /*
  * Reads a person's own system prompt; *prompt (owned by the caller) is NULL

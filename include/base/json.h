@@ -48,6 +48,7 @@ int64_t json_int(const struct cJSON *obj, const char *key, int64_t def);
 bool json_bool(const struct cJSON *obj, const char *key, bool def);
 bool json_is_object(const struct cJSON *json);
 bool json_is_array(const struct cJSON *json);
+bool json_is_null(const struct cJSON *json); /* false where there is nothing */
 size_t json_len(const struct cJSON *array);
 struct cJSON *json_item(const struct cJSON *array, size_t i); /* O(i) */
 struct cJSON *json_first(const struct cJSON *array_or_object);

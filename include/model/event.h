@@ -24,7 +24,8 @@ enum event_kind {
     EVENT_TEXT,     /* text: a piece of the answer; end at the end of a block;
                        is_void: none of this reply's words count. They do once
                        its EVENT_REPLY is there */
-    EVENT_CODE,     /* text: the whole source of cell, before it runs */
+    EVENT_CODE,     /* text: the whole source of cell, before it runs;
+                       language */
     EVENT_OUTPUT,   /* text: bytes that the running cell wrote; stream */
     EVENT_RESULT,   /* output: what cell showed */
     EVENT_FILE,   /* file: a file that the cell left behind, or that was refused
@@ -104,6 +105,7 @@ struct event {
     bool end;
     bool is_void;
 
+    const char *language; /* of EVENT_CODE: "r"; NULL: Python */
     enum event_stream stream;
     enum event_level level;
     enum event_scope scope;

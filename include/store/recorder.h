@@ -47,7 +47,8 @@ struct recorder_piece {
 
 struct recorder_cell {
     int number;
-    char *code; /* owned */
+    char *code;     /* owned */
+    char *language; /* owned; NULL: Python */
     enum event_outcome outcome;
     bool is_over;
     char *error_name;                /* owned; untrusted; NULL: none */

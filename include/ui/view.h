@@ -84,8 +84,10 @@ void view_doctor(struct view *v, const struct doctor_report *report);
 /* The report of a loaded file. */
 void view_load(struct view *v, const struct event_load *load);
 
-/* Code of a cell between its rules; number 0: without one. */
-void view_code(struct view *v, int number, const char *code);
+/* Code of a cell between its rules; number 0: without one; language NULL:
+   Python. */
+void view_code(struct view *v, int number, const char *language,
+               const char *code);
 
 /* Program output as it stands, with margin. */
 void view_block(struct view *v, const char *text);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "agent/agent_internal.h"
+#include "agent/prompt_internal.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -218,6 +219,7 @@ agent_new(const struct agent_config *config)
 
     a->config = *config;
     a->history = claude_history_new();
+    a->facts = prompt_sandbox_facts(sandbox_caps(config->sandbox));
     sbuf_init(&a->told, MAX_TOLD_BYTES);
     sbuf_init(&a->told_sent, MAX_TOLD_BYTES);
     sbuf_init(&a->told_asked, MAX_TOLD_BYTES);
@@ -239,6 +241,8 @@ agent_free(struct agent *a)
     agent_free_outcome(a);
     agent_files_fini(a);
     free(a->code);
+    free(a->language);
+    free(a->facts);
     free(a->question);
     free(a->turns);
     sbuf_fini(&a->told);
@@ -262,12 +266,32 @@ agent_tell(struct agent *a, const char *text)
     sbuf_add_str(&a->told, text);
 }
 
+/* What the tools and the system prompt say of the sandbox stays what it was,
+   though another one may be in its place. */
+static void
+tell_of_switch(struct agent *a)
+{
+    AUTO_FREE char *facts =
+        prompt_sandbox_facts(sandbox_caps(a->config.sandbox));
+    AUTO_FREE char *text =
+        xasprintf("[The sandbox is another one now, and what was said of the "
+                  "one before counts no more. %s]",
+                  facts);
+
+    if (str_eq(facts, a->facts))
+        return;
+    agent_tell(a, text);
+    free(a->facts);
+    a->facts = take_ptr(&facts);
+}
+
 /* Appends a user message of what was told and words, which may be "". */
 static int
 add_message(struct agent *a, const char *words, struct error *err)
 {
     AUTO_SBUF struct sbuf text = {0};
 
+    tell_of_switch(a);
     sbuf_init(&text, MAX_QUESTION_BYTES + MAX_TOLD_BYTES);
     if (a->told.len > 0) {
         sbuf_add(&text, a->told.data, a->told.len);

@@ -88,6 +88,8 @@ struct agent {
     bool is_going_on;               /* this turn asked no question of its own */
     bool question_is_back;          /* it was taken out of the history */
     bool can_go_on;                 /* the last turn stopped in the middle */
+    char *facts;                    /* owned; of the sandbox, as the model
+                                       knows it */
     struct sbuf told;               /* goes before the next question */
     struct sbuf told_sent;          /* went before this message */
     struct sbuf told_asked;         /* has gone since the question, with it */
@@ -149,6 +151,7 @@ struct agent {
     int n_cells; /* of the session */
     int cell;
     char *code;            /* owned */
+    char *language;        /* owned; NULL: Python */
     struct sandbox_op *op; /* borrowed: the operation in progress */
     struct context context;
     struct sandbox_outcome outcome; /* its texts are owned */
@@ -227,10 +230,10 @@ void agent_end_stopped(struct agent *a);
 void agent_clock_start(struct agent *a);
 void agent_clock_stop(struct agent *a);
 
-/* Notes a call of this turn (name and code) with its outcome; in how many
-   rounds the three came together by now. */
-int agent_count_repeat(struct agent *a, const char *name, const char *input,
-                       const char *outcome, size_t len);
+/* Notes a call of this turn (name, language and code) with its outcome; in how
+   many rounds the four came together by now. language may be NULL. */
+int agent_count_repeat(struct agent *a, const char *name, const char *language,
+                       const char *input, const char *outcome, size_t len);
 void agent_forget_repeats(struct agent *a);
 
 /* The same call ended in the same way for the third time. */

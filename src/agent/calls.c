@@ -172,8 +172,8 @@ count_cell(struct agent *a)
         memmove(p, p + strlen(frame), text.len - at - strlen(frame) + 1);
         text.len -= strlen(frame);
     }
-    return agent_count_repeat(a, a->calls[a->at_call].name, a->code, text.data,
-                              text.len);
+    return agent_count_repeat(a, a->calls[a->at_call].name, a->language,
+                              a->code, text.data, text.len);
 }
 
 static void
@@ -203,6 +203,19 @@ emit_cell_over(struct agent *a)
                                .duration_ms = o->duration_ms});
 }
 
+/* Behind a call that has its answer, and came n times with it. */
+static void
+go_on(struct agent *a, int n)
+{
+    a->at_call++;
+    if (a->stop != AGENT_GO_ON)
+        agent_end_stopped(a);
+    else if (n >= MAX_REPEATS)
+        agent_end_repeating(a);
+    else
+        agent_next_call(a);
+}
+
 /* The same outcome for person and model; files come first. */
 void
 agent_cell_over(struct agent *a)
@@ -224,13 +237,7 @@ agent_cell_over(struct agent *a)
     context_fini(&a->context);
     set_answer(a, a->at_call, !ok, text.data, text.len);
     agent_free_outcome(a);
-    a->at_call++;
-    if (a->stop != AGENT_GO_ON)
-        agent_end_stopped(a);
-    else if (n >= MAX_REPEATS)
-        agent_end_repeating(a);
-    else
-        agent_next_call(a);
+    go_on(a, n);
 }
 
 /* A cell that did not run, or that took the sandbox with it. It waited for an
@@ -268,14 +275,58 @@ end_without_outcome(struct agent *a, const struct sandbox_outcome *outcome,
                          err);
 }
 
+/* Whether it is the language alone that could not be run: the sandbox is as
+   before, and open. */
+static bool
+lacks_language(const struct agent *a, enum sandbox_end end,
+               const struct error *err)
+{
+    return a->language != NULL && end == SANDBOX_ERROR &&
+           err->code == ERR_UNSUPPORTED &&
+           sandbox_state(a->config.sandbox) != SANDBOX_FAILED;
+}
+
+static void
+end_without_language(struct agent *a, const struct error *err)
+{
+    AUTO_FREE char *notice = xasprintf("cell %d did not run: this sandbox has "
+                                       "no interpreter for %s; the model "
+                                       "is told",
+                                       a->cell, a->language);
+    AUTO_SBUF struct sbuf why = {0};
+    int n = 0;
+
+    agent_charts_fini(a);
+    context_fini(&a->context);
+    sbuf_init(&why, MAX_RESULT_BYTES);
+    sbuf_addf(&why,
+              "Not executed: this sandbox has no interpreter for %s (%s). "
+              "Variables of other languages are kept.",
+              a->language, err->msg);
+    n = agent_count_repeat(a, a->calls[a->at_call].name, a->language, a->code,
+                           why.data, why.len);
+    if (n == TOLD_REPEATS)
+        sbuf_add_str(&why, " " REPEATED);
+    set_answer(a, a->at_call, true, why.data, why.len);
+    agent_emit(a, &(struct event){.kind = EVENT_DONE,
+                                  .scope = EVENT_SCOPE_CELL,
+                                  .cell = a->cell,
+                                  .outcome = EVENT_FAILED});
+    agent_notice(a, EVENT_WARNING, notice);
+    go_on(a, n);
+}
+
 static void
 on_cell_done(void *ctx, enum sandbox_end end,
              const struct sandbox_outcome *outcome, const struct error *err)
 {
     struct agent *a = ctx;
 
-    (void)end;
     a->op = NULL;
+    if (err != NULL && lacks_language(a, end, err)) {
+        end_without_language(a, err);
+        return;
+    }
     if (err != NULL) {
         end_without_outcome(a, outcome, err);
         return;
@@ -334,6 +385,7 @@ start_cell(struct agent *a)
                              &(struct sandbox_cell){
                                  .code = a->code,
                                  .code_len = strlen(a->code),
+                                 .language = a->language,
                                  .timeout_ms = a->config.cell_ms,
                                  .number = a->cell,
                              },
@@ -364,7 +416,7 @@ refuse_call(struct agent *a, struct sbuf *why)
 {
     const struct claude_tool_call *call = &a->calls[a->at_call];
     const char *input = call->raw_input != NULL ? call->raw_input : "";
-    int n = agent_count_repeat(a, call->name, input, why->data, why->len);
+    int n = agent_count_repeat(a, call->name, NULL, input, why->data, why->len);
 
     if (n == TOLD_REPEATS)
         sbuf_add_str(why, " " REPEATED);
@@ -384,7 +436,10 @@ find_call(struct agent *a)
 
         sbuf_init(&why, MAX_RESULT_BYTES);
         free(a->code);
-        a->code = tools_read_code(&a->calls[a->at_call], &why);
+        free(a->language);
+        a->code = tools_read_code(&a->calls[a->at_call],
+                                  sandbox_caps(a->config.sandbox), &a->language,
+                                  &why);
         if (a->code != NULL)
             return true;
         if (refuse_call(a, &why) >= MAX_REPEATS) {
@@ -417,6 +472,7 @@ agent_next_call(struct agent *a)
                                   .cell = a->cell,
                                   .text = a->code,
                                   .len = strlen(a->code),
+                                  .language = a->language,
                                   .end = true});
     sink_chain_barrier(a->config.chain, SINK_CELL_STARTED, on_cell_barrier, a);
 }

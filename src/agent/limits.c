@@ -150,8 +150,8 @@ agent_clock_stop(struct agent *a)
  */
 
 int
-agent_count_repeat(struct agent *a, const char *name, const char *input,
-                   const char *outcome, size_t len)
+agent_count_repeat(struct agent *a, const char *name, const char *language,
+                   const char *input, const char *outcome, size_t len)
 {
     struct agent_repeat *r = NULL;
     char hex[HASH_HEX_BYTES];
@@ -160,6 +160,9 @@ agent_count_repeat(struct agent *a, const char *name, const char *input,
     hash_init(&h);
     /* With their NULs, so that a name does not run into what follows. */
     hash_add(&h, name, strlen(name) + 1);
+    if (language != NULL)
+        hash_add(&h, language, strlen(language));
+    hash_add(&h, "", 1);
     hash_add(&h, input, strlen(input) + 1);
     hash_add(&h, outcome, len);
     hash_end_hex(&h, hex);

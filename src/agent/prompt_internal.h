@@ -13,4 +13,10 @@
 extern const unsigned char prompt_system_md[];
 extern const size_t prompt_system_md_len;
 
+struct sandbox_caps;
+
+/* What a sandbox is to the model: where it runs, what it reaches, in which
+   languages. The same text for what is the same. Owned by the caller. */
+char *prompt_sandbox_facts(const struct sandbox_caps *caps);
+
 #endif

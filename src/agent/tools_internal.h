@@ -11,12 +11,19 @@
 #include "base/sbuf.h"
 
 struct claude_tool_call;
+struct sandbox_caps;
 
 /*
- * The code of a call, owned by the caller. NULL when it must not run; why then
- * holds what the model is told.
+ * The code of a call, owned by the caller, as *language is: one that the
+ * sandbox runs, or NULL, Python. NULL when it must not run; why then holds what
+ * the model is told.
  */
 WARN_UNUSED char *tools_read_code(const struct claude_tool_call *call,
-                                  struct sbuf *why);
+                                  const struct sandbox_caps *caps,
+                                  char **language, struct sbuf *why);
+
+/* Whether there are others than Python; and all of them: "python, r". */
+bool tools_has_more(const char *const *languages);
+void tools_add_languages(struct sbuf *sb, const char *const *languages);
 
 #endif

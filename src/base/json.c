@@ -495,6 +495,12 @@ json_is_array(const struct cJSON *json)
     return cJSON_IsArray(json) != 0;
 }
 
+bool
+json_is_null(const struct cJSON *json)
+{
+    return cJSON_IsNull(json) != 0;
+}
+
 size_t
 json_len(const struct cJSON *array)
 {

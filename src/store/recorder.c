@@ -63,6 +63,7 @@ cell_fini(struct recorder_cell *c)
     }
     free(c->outputs);
     free(c->code);
+    free(c->language);
     free(c->error_name);
     free(c->error_value);
     free(c->traceback);
@@ -102,6 +103,7 @@ take_code(struct recorder *r, const struct event *ev)
     *c = (struct recorder_cell){
         .number = ev->cell,
         .code = xstrndup(ev->text, ev->len),
+        .language = xstrdup(ev->language),
     };
 }
 

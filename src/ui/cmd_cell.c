@@ -68,7 +68,7 @@ run_code(struct app *app, char *const *words, size_t n_words, struct error *err)
     (void)n_words;
     if (cell == NULL)
         return CMD_ERROR;
-    view_code(app->config.view, cell->number, cell->code);
+    view_code(app->config.view, cell->number, cell->language, cell->code);
     return CMD_OK;
 }
 

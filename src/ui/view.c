@@ -463,7 +463,7 @@ view_put(void *sink, const struct event *ev, struct error *err)
         AUTO_FREE char *code = xstrndup(ev->text, ev->len);
 
         view_say_thinking(v);
-        view_code(v, ev->cell, code);
+        view_code(v, ev->cell, ev->language, code);
         break;
     }
     case EVENT_OUTPUT:

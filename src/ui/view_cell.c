@@ -26,7 +26,7 @@
  */
 
 void
-view_code(struct view *v, int number, const char *code)
+view_code(struct view *v, int number, const char *language, const char *code)
 {
     enum out_channel ch = view_side(v);
     struct out *out = v->config.out;
@@ -38,7 +38,8 @@ view_code(struct view *v, int number, const char *code)
     view_speak(v, ch, VOICE_CODE);
     out_style(out, ch, STYLE_DIM);
     if (number > 0)
-        out_sayf(out, ch, "%s %d python", view_rule(v), number);
+        out_sayf(out, ch, "%s %d %s", view_rule(v), number,
+                 language != NULL ? language : "python");
     else
         out_say(out, ch, view_rule(v));
     out_style(out, ch, STYLE_PLAIN);

@@ -304,6 +304,30 @@ def test_full_of_a_table_that_is_gone():
             in done.stderr, done
 
 
+def test_what_is_sent_of_the_local_sandbox():
+    """The prompt that is built in, one tool for Python alone, and nothing
+    behind them; with less isolation, what that means."""
+    top = os.environ.get("abs_top_srcdir", os.path.join(HERE, "..", ".."))
+    with open(os.path.join(top, "share", "prompts", "system.md")) as f:
+        prompt = f.read()
+    for args in ((), ("--isolation", "reduced")):
+        with Place() as place, ClaudeServer([reply(["One."])]) as server:
+            place.script(server, *args, "-c", "first")
+            body = server.requests[0].body
+            said = body["system"][0]["text"]
+            if args:
+                rest = said[len(prompt):]
+                assert said.startswith(prompt), said
+                assert rest.strip().startswith("In this session"), rest
+                assert "service" not in rest, rest
+            else:
+                assert said == prompt, said
+            tool, = body["tools"]
+            assert list(tool["input_schema"]["properties"]) == ["code"], tool
+            assert "in a sandbox without network, and" \
+                in tool["description"], tool
+
+
 def test_own_system_prompt():
     with Place() as place, ClaudeServer([reply(["One."]), reply(["Two."])]) \
             as server:

@@ -195,7 +195,9 @@ box_opened(void *fake)
     if (b->f->cancel_in_open)
         agent_cancel(b->f->agent);
     if (b->f->open_fails) {
-        error_fill(&err, ERR_SANDBOX, "no bwrap here");
+        error_fill(&err,
+                   b->f->open_code != ERR_NONE ? b->f->open_code : ERR_SANDBOX,
+                   "no bwrap here");
         b->fake.done(b->fake.ctx, SANDBOX_ERROR, &err);
         return;
     }
@@ -294,11 +296,29 @@ box_end_cell(struct box *b)
     }
 }
 
+/* A language that the template does not have: nothing begins. */
+static void
+box_refuse(struct box *b)
+{
+    AUTO_FREE char *code = take_ptr(&b->code);
+    struct error err = {0};
+
+    if (str_starts(code, "foreign away"))
+        error_fill(&err, ERR_NET, "no answer");
+    else
+        error_fill(&err, ERR_UNSUPPORTED, "no kernel");
+    b->fake.on.on_done(b->fake.ctx, SANDBOX_ERROR, NULL, &err);
+}
+
 static void
 box_step(void *fake)
 {
     struct box *b = fake;
 
+    if (str_starts(b->code, "foreign")) {
+        box_refuse(b);
+        return;
+    }
     if (b->step++ == 0) {
         b->fake.on.on_begin(b->fake.ctx);
         box_print(b);
@@ -323,6 +343,8 @@ box_run(struct sandbox_backend *base, const struct sandbox_cell *cell,
     b->interrupted = false;
     b->fake.on = *on;
     b->fake.ctx = ctx;
+    if (cell->language != NULL)
+        sbuf_addf(&b->f->ran, "%s: ", cell->language);
     sbuf_addf(&b->f->ran, "%s|", b->code);
     fake_sandbox_defer(&b->fake, box_step);
 }
@@ -442,6 +464,8 @@ log_event(struct fixture *f, const struct event *ev)
         sbuf_addf(&f->log, " %s", ev->error_name);
     if (ev->until_ms > clock_now_ms())
         sbuf_add_str(&f->log, " wait");
+    if (ev->language != NULL)
+        sbuf_addf(&f->log, " (%s)", ev->language);
     if (ev->len > 0 && ev->kind != EVENT_REPLY && ev->kind != EVENT_OUTPUT)
         sbuf_addf(&f->log, " %.*s", (int)ev->len, ev->text);
     sbuf_add_char(&f->log, '\n');
@@ -544,16 +568,23 @@ remake_agent(struct fixture *f)
     f->agent = agent_new(&f->config);
 }
 
+void
+switch_sandbox(struct fixture *f, const struct sandbox_caps *caps)
+{
+    f->box->caps = *caps;
+}
+
 struct fixture *
 fixture_begin(void)
 {
     struct fixture *f = xcalloc(1, sizeof(*f));
     struct box *b = xcalloc(1, sizeof(*b));
+    AUTO_FREE char *tools = agent_tools(&box_caps);
     struct claude_config config = {
         .model = "claude-opus-5-5",
         .max_tokens = 32000,
         .system = agent_system_prompt(),
-        .tools = agent_tools(),
+        .tools = tools,
     };
     struct error err = {0};
 
@@ -566,6 +597,7 @@ fixture_begin(void)
     b->fake.base.caps = box_caps;
     b->fake.loop = f->loop;
     b->f = f;
+    f->box = &b->fake.base;
     f->sandbox = sandbox_new(f->loop, &b->fake.base, NULL);
     f->chain = sink_chain_new();
     sink_chain_add(f->chain, &log_ops, f);

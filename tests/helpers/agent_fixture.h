@@ -70,8 +70,10 @@ struct fixture {
     int64_t max_tokens; /* of the last one */
 
     /* Sandbox */
-    struct sbuf ran; /* "code|" for each cell */
+    struct sbuf ran;             /* "code|" for each cell */
+    struct sandbox_backend *box; /* borrowed */
     bool open_fails;
+    enum error_code open_code; /* with this; ERR_NONE: ERR_SANDBOX */
     struct sandbox_file files[4];
     size_t n_files;
     bool cancel_in_list;
@@ -130,6 +132,9 @@ void check_request(struct fixture *f, const char *body, size_t len);
 
 struct fixture *fixture_begin(void);
 void fixture_end(struct fixture *f);
+
+/* From now on the sandbox has what such a one has. */
+void switch_sandbox(struct fixture *f, const struct sandbox_caps *caps);
 
 /* A new agent, with f->config. */
 void remake_agent(struct fixture *f);

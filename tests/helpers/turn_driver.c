@@ -284,6 +284,10 @@ box_interrupt(struct sandbox_backend *base)
 }
 
 static const char *const languages[] = {"python", NULL};
+static const struct sandbox_caps caps = {.name = "memory",
+                                         .stateful = true,
+                                         .puts_early = true,
+                                         .languages = languages};
 static const struct sandbox_ops box_ops = {
     .open = fake_sandbox_open,
     .put = fake_sandbox_put,
@@ -354,11 +358,12 @@ static void
 run_cut(struct driver *d)
 {
     struct transport transport = {.ops = &service_ops, .impl = d};
+    AUTO_FREE char *tools = agent_tools(&caps);
     const struct claude_config config = {
         .model = "claude-opus-5-5",
         .max_tokens = 1000,
         .system = "You work with data.",
-        .tools = agent_tools(),
+        .tools = tools,
         .dialect = d->compatible ? CLAUDE_DIALECT_COMPATIBLE
                                  : CLAUDE_DIALECT_ANTHROPIC,
         .max_attempts = d->how == HOW_RETRY ? 2 : 1,
@@ -371,13 +376,9 @@ run_cut(struct driver *d)
 
     if (claude == NULL)
         fail("the client", err.msg);
-    *b = (struct box){.fake = {.base = {.ops = &box_ops,
-                                        .caps = {.name = "memory",
-                                                 .stateful = true,
-                                                 .puts_early = true,
-                                                 .languages = languages}},
-                               .loop = d->loop},
-                      .d = d};
+    *b = (struct box){
+        .fake = {.base = {.ops = &box_ops, .caps = caps}, .loop = d->loop},
+        .d = d};
     sandbox = sandbox_new(d->loop, &b->fake.base, NULL);
     sink_chain_add(chain, &sink_ops, d);
     d->n_requests = 0;

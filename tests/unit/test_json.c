@@ -325,6 +325,9 @@ test_readers_types_and_defaults(void **state)
     assert_false(json_is_object(array));
     assert_true(json_is_object(json));
     assert_false(json_is_object(NULL));
+    assert_true(json_is_null(json_get(json, "n")));
+    assert_false(json_is_null(json));
+    assert_false(json_is_null(NULL));
     assert_int_equal(json_len(array), 2);
     assert_int_equal(json_len(NULL), 0);
     assert_non_null(json_item(array, 1));

@@ -119,8 +119,14 @@ test_cells_are_kept(void **state)
                               .scope = EVENT_SCOPE_CELL,
                               .cell = 1,
                               .outcome = EVENT_FAILED});
-    put_code(f->r, 2, "b");
+    put(f->r, &(struct event){.kind = EVENT_CODE,
+                              .cell = 2,
+                              .text = "b",
+                              .len = 1,
+                              .language = "r"});
+    assert_string_equal(recorder_cell(f->r, 2)->language, "r");
     c = recorder_cell(f->r, 1);
+    assert_null(c->language);
     assert_int_equal(recorder_n_cells(f->r), 2);
     assert_string_equal(c->code, "a = 1");
     assert_true(c->is_over);

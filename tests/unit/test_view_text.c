@@ -23,6 +23,9 @@
 #include "model/event.h"
 #include "model/output.h"
 #include "model/sink.h"
+#include "ui/app_internal.h"
+#include "ui/command.h"
+#include "ui/commands_internal.h"
 #include "unit/view_session.h"
 
 /* ---- long output ----------------------------------------------------------
@@ -225,6 +228,30 @@ test_broken_lines_cannot_speak_for_the_program(void **state)
                      " error: no key\n");
 }
 
+/* As it runs, and when it is asked for again. */
+static void
+test_language_of_a_cell_is_in_its_head(void **state)
+{
+    struct fixture *f = begin(DUMB, 80, true);
+    struct app app = {.config = {.view = f->view, .recorder = f->recorder}};
+    struct error err = {0};
+    char first[] = "1";
+    char second[] = "2";
+
+    (void)state;
+    put_code(f, 1, "a");
+    put(f, (struct event){.kind = EVENT_CODE,
+                          .cell = 2,
+                          .text = "b",
+                          .len = 1,
+                          .language = "r"});
+    assert_int_equal(cmd_code.run(&app, (char *[]){first}, 1, &err), CMD_OK);
+    assert_int_equal(cmd_code.run(&app, (char *[]){second}, 1, &err), CMD_OK);
+    expect_screen(f, RULE " 1 python\na\n" RULE "\n\n" RULE " 2 r\nb\n" RULE
+                          "\n\n" RULE " 1 python\na\n" RULE "\n\n" RULE
+                          " 2 r\nb\n" RULE "\n");
+}
+
 static void
 test_own_lines(void **state)
 {
@@ -259,6 +286,7 @@ main(void)
         cmocka_unit_test(test_first_line_that_looks_like_the_programs),
         cmocka_unit_test(test_long_lines_are_broken_at_words),
         cmocka_unit_test(test_broken_lines_cannot_speak_for_the_program),
+        cmocka_unit_test(test_language_of_a_cell_is_in_its_head),
         cmocka_unit_test(test_own_lines),
     };
 
