@@ -346,6 +346,7 @@ take_down(struct program *p)
     agent_free(p->agent);
     app_free(p->app);
     sandbox_free(p->sandbox);
+    main_free_leftovers(p);
     claude_free(p->claude);
     if (p->has_transport)
         transport_fini(&p->transport);

@@ -342,6 +342,7 @@ build_app(struct program *p, struct error *err)
         .sandbox = p->sandbox,
         .local = &p->local,
         .limits = &p->limits,
+        .leftovers = main_leftovers(p),
         .chain = p->chain,
         .is_replay = p->claude != NULL && claude_is_replay(p->claude),
         .version = PACKAGE_VERSION,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The top layer in two parts: main_build.c builds the objects of a session out
- * of the settings; main.c has what comes before and after, the loop and the
+ * The top layer in parts: main_build.c builds the objects of a session out of
+ * the settings; main_leftovers.c has who makes sandboxes of services, and what
+ * is left of them; main.c has what comes before and after, the loop and the
  * signals.
  */
 #ifndef MAIN_INTERNAL_H
@@ -17,7 +18,10 @@
 #include "sandbox/sandbox.h"
 #include "ui/app.h"
 
+struct e2b_config;
+struct e2b_leftovers;
 struct error;
+struct runs;
 
 /* Everything that lives as long as the run; all owned. */
 struct program {
@@ -37,6 +41,9 @@ struct program {
     struct local_config local;
     struct sandbox_limits limits;
     struct sandbox *sandbox;
+    struct runs *runs; /* NULL: no service is used, or runs_failed */
+    bool runs_failed;  /* which was said */
+    struct e2b_leftovers *leftovers; /* of the service that is used, or NULL */
     struct http *http;
     struct http_extra_header *headers; /* of config */
     struct transport transport;
@@ -60,6 +67,17 @@ bool main_is_interactive(const struct config *config);
 
 /* Fills the settings of the sandbox, local and limits. */
 void main_set_up_sandbox(struct program *p);
+
+/* The ids of this installation and this run, for the labels of what is made
+   with a service; NULL: there are none, which has been said. Borrowed. */
+const char *main_owner(struct program *p);
+const char *main_run(struct program *p);
+
+/* Which service is used, with owner and run set; NULL: none. What config says
+   to be borrowed is. */
+void main_set_leftovers(struct program *p, const struct e2b_config *config);
+struct app_leftovers main_leftovers(struct program *p);
+void main_free_leftovers(struct program *p);
 
 /* Reads what is needed besides the settings: the file of the demonstration,
    prices and the system prompt. */

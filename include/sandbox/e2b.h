@@ -91,4 +91,63 @@ WARN_UNUSED struct sandbox_backend *e2b_new(struct loop *loop,
                                             const struct sandbox_limits *limits,
                                             struct error *err);
 
+/*
+ * What runs that are dead have left: sandboxes that this installation (owner)
+ * has made, which are paid for until their time is over. They are found by
+ * their labels, and nothing is ended unless it is asked for by its id. Needs no
+ * back end and no sandbox of its own.
+ */
+struct e2b_leftovers;
+
+struct e2b_leftover {
+    const char *id;
+    const char *template_id; /* "": not said */
+    bool paused;             /* costs nothing now, but is there */
+    int64_t started_ms;      /* wall clock; 0: not said, as with the others */
+    int64_t end_ms;          /* when it ends by itself, if it is not paused */
+    int cpu_count;
+    int memory_mib;
+};
+
+/* Everything is borrowed for the call. err NULL: list is complete, the oldest
+   first. */
+typedef void (*e2b_leftovers_fn)(void *ctx, const struct e2b_leftover *list,
+                                 size_t n, const struct error *err);
+
+/* id has been ended, if it was not gone already (err NULL), or why not. */
+typedef void (*e2b_ended_fn)(void *ctx, const char *id,
+                             const struct error *err);
+
+/*
+ * config is copied but for what is said to be borrowed; owner and run must be
+ * set. is_alive says whether a run lives; those of such runs and of this one
+ * are no leftovers. Errors: ERR_CONFIG, naming the setting.
+ */
+WARN_UNUSED struct e2b_leftovers *
+e2b_leftovers_new(struct loop *loop, const struct e2b_config *config,
+                  bool (*is_alive)(void *ctx, const char *run), void *ctx,
+                  struct error *err);
+
+/* What goes on ends without a callback. NULL is allowed. */
+void e2b_leftovers_free(struct e2b_leftovers *l);
+
+/* Looks for them. done runs once, from the loop; its errors are those of the
+   key (ERR_AUTH, ERR_IO), of the settings and of the service. One operation at
+   a time. */
+void e2b_leftovers_find(struct e2b_leftovers *l, e2b_leftovers_fn done,
+                        void *ctx);
+
+/* Ends some of those that were found last, one by one; each runs for each of
+   them, then done, all from the loop. Others are refused: ERR_USAGE. each may
+   neither cancel nor free. */
+void e2b_leftovers_end(struct e2b_leftovers *l, const char *const *ids,
+                       size_t n_ids, e2b_ended_fn each, void (*done)(void *ctx),
+                       void *ctx);
+
+/* Gives up what goes on, without a callback. */
+void e2b_leftovers_cancel(struct e2b_leftovers *l);
+
+/* The host that messages name, with its port if it has one. Borrowed. */
+const char *e2b_leftovers_host(const struct e2b_leftovers *l);
+
 #endif

@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "model/event.h"
+#include "sandbox/e2b.h"
 
 struct agent;
 struct app;
@@ -28,6 +29,22 @@ struct sink_chain;
 struct tty;
 struct view;
 
+/*
+ * The service of the sandbox, and what earlier runs that are dead have left
+ * there: as struct e2b_leftovers has them. Of the sandbox that is used at the
+ * moment, so that each is asked for when it is needed.
+ */
+struct app_leftovers {
+    /* NULL, or NULL returned: the sandbox is of no service, and none of the
+       others is called. */
+    const char *(*host)(void *ctx);
+    void (*find)(void *ctx, e2b_leftovers_fn done, void *done_ctx);
+    void (*end)(void *ctx, const char *const *ids, size_t n_ids,
+                e2b_ended_fn each, void (*done)(void *ctx), void *done_ctx);
+    void (*cancel)(void *ctx);
+    void *ctx;
+};
+
 /* All borrowed for the life of the app. */
 struct app_config {
     struct loop *loop;
@@ -39,6 +56,7 @@ struct app_config {
     struct sandbox *sandbox;
     const struct local_config *local;    /* what sandbox was made from, */
     const struct sandbox_limits *limits; /* for ":doctor" */
+    struct app_leftovers leftovers;
     struct sink_chain *chain;
     bool is_replay;      /* the model's words were written in advance */
     const char *version; /* of the program */
@@ -80,6 +98,10 @@ void app_greet(struct app *app);
 
 /* Whether cells run with less isolation than is usual; warns of it, once. */
 bool app_tell_level(struct app *app);
+
+/* Looks, in the background, for what earlier runs have left with the service of
+   the sandbox, and warns of it. What fails is not told. */
+void app_find_leftovers(struct app *app);
 
 /* How long the terminal's answers are waited for, in milliseconds: longer over
    SSH. */

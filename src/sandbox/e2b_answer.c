@@ -154,6 +154,7 @@ take_success(struct e2b_call *call, const struct e2b_reply *r,
         call->changed = true;
         break;
     case E2B_TIMEOUT:
+    case E2B_NETWORK:
         break;
     }
     e2b_call_end(call);
@@ -193,7 +194,8 @@ static bool
 must_look(const struct e2b_call *call, int status)
 {
     return (call->op == E2B_PAUSE && (status == 409 || status == 404)) ||
-           (call->op == E2B_TIMEOUT && status == 404);
+           ((call->op == E2B_TIMEOUT || call->op == E2B_NETWORK) &&
+            status == 404);
 }
 
 static void

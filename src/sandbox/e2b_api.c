@@ -156,6 +156,20 @@ e2b_api_info(struct e2b_api *api, const char *id, e2b_done_fn fn, void *ctx,
 }
 
 struct e2b_call *
+e2b_api_set_network(struct e2b_api *api, const char *id, e2b_done_fn fn,
+                    void *ctx, struct error *err)
+{
+    return begin_for(api, E2B_NETWORK, id, e2b_make_network(&api->settings), fn,
+                     ctx, err);
+}
+
+enum e2b_egress_check
+e2b_api_check_egress(const struct e2b_api *api, const struct e2b_sandbox *s)
+{
+    return e2b_check_egress(&api->settings, s);
+}
+
+struct e2b_call *
 e2b_api_list(struct e2b_api *api, const struct e2b_pair *labels,
              size_t n_labels, e2b_done_fn fn, void *ctx, struct error *err)
 {
@@ -207,6 +221,12 @@ e2b_api_cancel(struct e2b_call *call)
                call->api->settings.host, e2b_op_name(call->op));
     call->fault = E2B_FAULT_OTHER;
     call->task = loop_defer(call->api->loop, on_cancelled, call);
+}
+
+void
+e2b_api_drop(struct e2b_call *call)
+{
+    discard_call(call);
 }
 
 /* --- the object --- */

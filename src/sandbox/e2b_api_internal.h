@@ -30,6 +30,7 @@ struct secret;
 #define E2B_MAX_DOMAIN_BYTES ((size_t)253)
 #define E2B_MAX_LABELS ((size_t)32)
 #define E2B_MAX_LABEL_BYTES ((size_t)256)
+#define E2B_MAX_RULES ((size_t)256)
 
 /* Which paths create and connect a sandbox. */
 enum e2b_generation {
@@ -86,6 +87,16 @@ struct e2b_api_config {
 
 enum e2b_state { E2B_STATE_UNKNOWN, E2B_STATE_RUNNING, E2B_STATE_PAUSED };
 
+enum e2b_said { E2B_SAID_NOTHING, E2B_SAID_NO, E2B_SAID_YES };
+
+/* Hosts, addresses and networks that a sandbox may reach, or may not. */
+struct e2b_rules {
+    bool said;    /* there is a list, if only an empty one */
+    bool cut;     /* it holds more than is here, or what is none of these */
+    char **hosts; /* owned, the texts too */
+    size_t n_hosts;
+};
+
 /* What is not said, or odd where nothing depends on it, is zero. */
 struct e2b_sandbox {
     char id[E2B_MAX_ID_BYTES + 1];
@@ -102,7 +113,13 @@ struct e2b_sandbox {
     int64_t end_ms;     /* wall clock; when its time is over */
     int cpu_count;
     int memory_mib;
-    bool needs_cold;         /* only e2b_api_connect with cold brings it back */
+    bool needs_cold; /* only e2b_api_connect with cold brings it back */
+
+    /* What it reaches, as far as info says it; what is allowed wins. */
+    enum e2b_said internet;
+    struct e2b_rules allowed;
+    struct e2b_rules denied;
+
     struct e2b_pair *labels; /* owned, the texts too */
     size_t n_labels;
 };
@@ -200,6 +217,26 @@ WARN_UNUSED struct e2b_call *e2b_api_info(struct e2b_api *api, const char *id,
                                           e2b_done_fn fn, void *ctx,
                                           struct error *err);
 
+/* Sets anew what the sandbox may reach, as configured: for a service that does
+   not look at it in a create. */
+WARN_UNUSED struct e2b_call *e2b_api_set_network(struct e2b_api *api,
+                                                 const char *id, e2b_done_fn fn,
+                                                 void *ctx, struct error *err);
+
+/*
+ * Whether a sandbox, as e2b_api_info describes it, reaches what is configured
+ * and nothing else. A service may ignore what a create says of that, and then
+ * it reaches everything.
+ */
+enum e2b_egress_check {
+    E2B_EGRESS_NOT_SAID,
+    E2B_EGRESS_CONFIRMED,
+    E2B_EGRESS_CONTRADICTED
+};
+
+enum e2b_egress_check e2b_api_check_egress(const struct e2b_api *api,
+                                           const struct e2b_sandbox *s);
+
 /* All running and paused ones that have all of these labels (at least one), of
    letters, digits and ".", "_", "~", "-". They come without tokens and domain.
    Whatever else a service that does not know labels returns is left out. */
@@ -211,6 +248,9 @@ WARN_UNUSED struct e2b_call *e2b_api_list(struct e2b_api *api,
 /* Its callback gets ERR_CANCELLED from the loop. What the service has begun it
    may finish. May be called from any callback but the call's own. */
 void e2b_api_cancel(struct e2b_call *call);
+
+/* The same, without its callback. */
+void e2b_api_drop(struct e2b_call *call);
 
 /*
  * The address of a port of a sandbox, without a slash at its end; the caller

@@ -376,10 +376,11 @@ get_method(const struct e2b_call *call)
     if (call->step == E2B_STEP_UNDO || call->op == E2B_KILL) {
         return "DELETE";
     }
-    return call->step == E2B_STEP_LOOK || call->op == E2B_INFO ||
-                   call->op == E2B_LIST
-               ? "GET"
-               : "POST";
+    if (call->step == E2B_STEP_LOOK || call->op == E2B_INFO ||
+        call->op == E2B_LIST) {
+        return "GET";
+    }
+    return call->op == E2B_NETWORK ? "PUT" : "POST";
 }
 
 /* The labels are plain, so that however often a service takes escapes away,
@@ -423,6 +424,9 @@ add_url(const struct e2b_call *call, struct sbuf *sb)
     case E2B_PAUSE:
         sbuf_addf(sb, "/sandboxes/%s/pause", call->id);
         return;
+    case E2B_NETWORK:
+        sbuf_addf(sb, "/sandboxes/%s/network", call->id);
+        return;
     case E2B_KILL:
     case E2B_INFO:
         sbuf_addf(sb, "/sandboxes/%s", call->id);
@@ -458,6 +462,8 @@ e2b_call_start(struct e2b_call *call, struct error *err)
     AUTO_SBUF struct sbuf url = {0};
     const struct e2b_api *api = call->api;
     const char *body = get_body(call);
+    /* One of the first generation made twice would be two. */
+    bool is_create = call->op == E2B_CREATE && call->step == E2B_STEP_MAIN;
     struct http_header headers[3] = {{"Accept", "application/json"}};
     struct http_request request = {
         .method = get_method(call),
@@ -469,13 +475,14 @@ e2b_call_start(struct e2b_call *call, struct error *err)
         .n_extra = api->n_headers,
         .body = body,
         .body_len = body != NULL ? strlen(body) : 0,
+        .own_connection = is_create && call->generation != E2B_GENERATION_V2,
     };
 
     if (body != NULL) {
         headers[request.n_headers++] =
             (struct http_header){"Content-Type", "application/json"};
     }
-    if (call->op == E2B_CREATE && call->step == E2B_STEP_MAIN) {
+    if (is_create) {
         headers[request.n_headers++] =
             (struct http_header){"Idempotency-Key", call->uuid};
     }

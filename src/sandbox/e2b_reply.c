@@ -62,24 +62,18 @@ is_blank(uint32_t cp)
     return cp <= 0x20 || (cp >= 0x7F && cp <= 0xA0) || utf8_is_space(cp);
 }
 
-/* One line without secrets, controls and a point at its end. */
-static char *
-clean_line(const char *text)
+/* Adds it as one line, without controls and what is hidden. */
+static void
+add_clean(struct sbuf *out, const char *text, size_t len)
 {
-    size_t len = strnlen(text, MAX_READ_BYTES);
-    AUTO_SBUF struct sbuf shown = {0};
-    struct sbuf out;
     bool blank = false;
 
-    sbuf_init(&shown, MAX_READ_BYTES * 16);
-    sbuf_init(&out, MAX_READ_BYTES * 16);
-    log_add_hidden(&shown, text, len);
-    for (size_t i = 0; i < shown.len;) {
+    for (size_t i = 0; i < len;) {
         uint32_t cp = 0;
         bool ok = true;
         char bytes[UTF8_MAX_BYTES];
 
-        i += utf8_decode(shown.data + i, shown.len - i, &cp, &ok);
+        i += utf8_decode(text + i, len - i, &cp, &ok);
         if (is_hidden(cp)) {
             continue;
         }
@@ -87,12 +81,29 @@ clean_line(const char *text)
             blank = true;
             continue;
         }
-        if (blank && out.len > 0) {
-            sbuf_add_char(&out, ' ');
+        if (blank && out->len > 0) {
+            sbuf_add_char(out, ' ');
         }
         blank = false;
-        sbuf_add(&out, bytes, utf8_encode(cp, bytes));
+        sbuf_add(out, bytes, utf8_encode(cp, bytes));
     }
+}
+
+/* One line without secrets, controls and a point at its end. */
+static char *
+clean_line(const char *text)
+{
+    AUTO_SBUF struct sbuf shown = {0};
+    AUTO_SBUF struct sbuf line = {0};
+    struct sbuf out;
+
+    sbuf_init(&shown, MAX_READ_BYTES * 16);
+    sbuf_init(&line, MAX_READ_BYTES * 16);
+    sbuf_init(&out, MAX_READ_BYTES * 64);
+    log_add_hidden(&shown, text, strnlen(text, MAX_READ_BYTES));
+    add_clean(&line, shown.data, shown.len);
+    /* One that was in pieces is whole now. */
+    log_add_hidden(&out, line.data, line.len);
     if (out.len > MAX_WORDS_BYTES) {
         sbuf_truncate(&out, utf8_floor(out.data, out.len, MAX_WORDS_BYTES));
         sbuf_add_str(&out, "...");
@@ -164,6 +175,7 @@ e2b_op_name(enum e2b_op op)
         [E2B_KILL] = "ending a sandbox",
         [E2B_INFO] = "asking about a sandbox",
         [E2B_LIST] = "listing sandboxes",
+        [E2B_NETWORK] = "setting what a sandbox reaches",
     };
 
     return names[op];
@@ -296,6 +308,7 @@ e2b_sandbox_fini(struct e2b_sandbox *s)
         free_const(s->labels[i].value);
     }
     free(s->labels);
+    e2b_egress_fini(s);
     *s = (struct e2b_sandbox){0};
 }
 
@@ -527,6 +540,7 @@ get_rest(const struct cJSON *tree, struct e2b_sandbox *out)
     out->memory_mib = get_number(tree, "memoryMB", MAX_MEMORY_MIB);
     out->needs_cold = json_bool(tree, "envdUnresponsiveAtPause", false);
     get_labels(tree, out);
+    e2b_read_egress(tree, out);
 }
 
 static int

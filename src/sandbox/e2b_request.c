@@ -295,8 +295,8 @@ check_secrets(const struct e2b_api_config *config, const char *host,
                : 0;
 }
 
-static bool
-is_allowed_host(const char *text)
+bool
+e2b_is_rule(const char *text)
 {
     const char *slash = strchr(text, '/');
     AUTO_FREE char *address = NULL;
@@ -313,8 +313,12 @@ is_allowed_host(const char *text)
 static int
 check_hosts(const struct e2b_api_config *config, struct error *err)
 {
+    if (config->n_hosts > E2B_MAX_RULES) {
+        return err_set(err, ERR_CONFIG, "internet: more than %zu hosts",
+                       E2B_MAX_RULES);
+    }
     for (size_t i = 0; i < config->n_hosts; i++) {
-        if (!is_allowed_host(config->hosts[i])) {
+        if (!e2b_is_rule(config->hosts[i])) {
             return err_set(err, ERR_CONFIG,
                            "internet: \"%.80s\" is not the name of a host, "
                            "*. and such a name, an IPv4 address or an IPv4 "
@@ -417,14 +421,9 @@ add_internet(struct sbuf *sb, const struct e2b_api_config *config)
         return;
     }
     json_add_key(sb, "network");
-    sbuf_add_str(sb, "{\"allowOut\":[");
-    for (size_t i = 0; i < config->n_hosts; i++) {
-        if (i > 0) {
-            sbuf_add_char(sb, ',');
-        }
-        json_add_str(sb, config->hosts[i]);
-    }
-    sbuf_add_str(sb, "],\"denyOut\":[\"0.0.0.0/0\"]}");
+    sbuf_add_char(sb, '{');
+    e2b_add_rules(sb, config->hosts, config->n_hosts);
+    sbuf_add_char(sb, '}');
 }
 
 /* NULL when it is too large. */
@@ -449,6 +448,23 @@ make_body(const struct e2b_api_config *config, enum e2b_generation generation)
     add_pairs(&sb, "metadata", config->labels, config->n_labels);
     sbuf_add_char(&sb, '}');
     return sbuf_ok(&sb) ? sbuf_take(&sb) : NULL;
+}
+
+static void
+copy_internet(struct e2b_settings *s, const struct e2b_api_config *config)
+{
+    s->internet = config->internet;
+    if (config->internet != E2B_INTERNET_HOSTS) {
+        return;
+    }
+    if (config->n_hosts == 0) {
+        s->internet = E2B_INTERNET_OFF;
+        return;
+    }
+    s->hosts = xcalloc(config->n_hosts, sizeof(*s->hosts));
+    for (size_t i = 0; i < config->n_hosts; i++) {
+        s->hosts[s->n_hosts++] = xstrdup(config->hosts[i]);
+    }
 }
 
 int
@@ -477,6 +493,7 @@ e2b_settings_init(struct e2b_settings *s, const struct e2b_api_config *config,
     s->key_setting =
         xstrdup(config->key_setting != NULL ? config->key_setting : "api_key");
     s->template_name = xstrdup(config->template_name);
+    copy_internet(s, config);
     return 0;
 }
 
@@ -489,6 +506,10 @@ e2b_settings_fini(struct e2b_settings *s)
     free(s->template_name);
     free(s->body[0]);
     free(s->body[1]);
+    for (size_t i = 0; i < s->n_hosts; i++) {
+        free(s->hosts[i]);
+    }
+    free(s->hosts);
     *s = (struct e2b_settings){0};
 }
 

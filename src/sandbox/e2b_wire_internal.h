@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * What e2b_api.c (calls, tries, waiting), e2b_request.c (what is sent) and
- * e2b_reply.c (what comes back) share.
+ * What e2b_api.c (calls, tries, waiting), e2b_request.c (what is sent),
+ * e2b_reply.c (what comes back) and e2b_egress.c (what a sandbox may reach)
+ * share.
  */
 #ifndef SANDBOX_E2B_WIRE_INTERNAL_H
 #define SANDBOX_E2B_WIRE_INTERNAL_H
@@ -14,6 +15,7 @@
 #include "base/error.h"
 #include "sandbox/e2b_api_internal.h"
 
+struct cJSON;
 struct sbuf;
 struct timespec;
 
@@ -30,7 +32,8 @@ enum e2b_op {
     E2B_PAUSE,
     E2B_KILL,
     E2B_INFO,
-    E2B_LIST
+    E2B_LIST,
+    E2B_NETWORK
 };
 
 /* Of the settings only what is checked and copied. */
@@ -41,6 +44,9 @@ struct e2b_settings {
     char *template_name; /* owned */
     char
         *body[2]; /* owned; to create one, in the first and second generation */
+    enum e2b_internet internet;
+    char **hosts; /* owned, the texts too; with E2B_INTERNET_HOSTS only */
+    size_t n_hosts;
 };
 
 /* Errors: ERR_CONFIG. */
@@ -56,6 +62,9 @@ bool e2b_is_domain(const char *text);
 
 /* Letters, digits and ".", "_", "~", "-", at least one. */
 bool e2b_is_plain(const char *text);
+
+/* A host name, "*." before one for all below it, an IPv4 address or network. */
+bool e2b_is_rule(const char *text);
 
 /* Adds text with everything but letters, digits and "-._~" as %XX. */
 void e2b_add_escaped(struct sbuf *sb, const char *text);
@@ -76,7 +85,7 @@ struct e2b_reply {
     int status; /* 0: no whole answer; failure says why */
     const struct error *failure;
     const char *content_type; /* NULL: none */
-    const char *body;
+    const char *body;         /* a NUL stands behind it; NULL: none */
     size_t body_len;
     bool too_large; /* the body was given up */
 };
@@ -115,6 +124,19 @@ const char *e2b_op_name(enum e2b_op op);
  */
 WARN_UNUSED int e2b_read_sandbox(const struct e2b_reply *r,
                                  struct e2b_sandbox *out, struct error *err);
+
+/* Reads what a description says of the internet; what is odd is left out. */
+void e2b_read_egress(const struct cJSON *tree, struct e2b_sandbox *out);
+void e2b_egress_fini(struct e2b_sandbox *s);
+
+/* Adds the lists of what is allowed and denied, as members of an object. */
+void e2b_add_rules(struct sbuf *sb, const char *const *hosts, size_t n_hosts);
+
+/* The body that sets what a sandbox may reach. Owned by the caller. */
+char *e2b_make_network(const struct e2b_settings *s);
+
+enum e2b_egress_check e2b_check_egress(const struct e2b_settings *s,
+                                       const struct e2b_sandbox *one);
 
 /* Adds those of a page of the list that have the labels and can be believed; at
    most max of them altogether. Errors: ERR_PROTOCOL, ERR_TOO_LARGE. */

@@ -436,6 +436,7 @@ app_free(struct app *app)
     io_new_close(&app->snapshot.file);
     close_fd(&app->snapshot.fd);
     free(app->snapshot.name);
+    app_drop_kill(app);
     fetch_table_free(app);
     doctor_free(app->doctor);
     free(app);

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/io.h"
+#include "base/sbuf.h"
 #include "ui/app.h"
 #include "ui/command.h"
 
@@ -49,6 +50,16 @@ struct app_snapshot {
     char *name;         /* owned */
 };
 
+/* ":sandbox kill", while it runs, and the search at the start. */
+struct app_kill {
+    bool searching; /* by itself */
+    bool runs;      /* as a command */
+    char **ids;     /* owned, the texts too: what was asked for; none: all */
+    size_t n_ids;
+    struct sbuf ended; /* ids */
+    struct error err;  /* the first; it was shown */
+};
+
 enum app_state { APP_IDLE, APP_COMMAND, APP_LOADING, APP_ASKING };
 
 struct app {
@@ -73,6 +84,7 @@ struct app {
     struct app_full full;
     struct doctor *doctor; /* owned: ":doctor", while it runs */
     struct app_snapshot snapshot;
+    struct app_kill kill;
     struct sandbox_op *op; /* borrowed: of a command, in progress */
 };
 
@@ -98,6 +110,9 @@ char *app_key_advice(void);
 
 /* As command_done, for an error that the command has shown itself. */
 void app_end_shown(struct app *app, const struct error *err);
+
+/* Gives up ":sandbox kill" and the search, without a word. */
+void app_drop_kill(struct app *app);
 
 /* Begins the last question anew; ends as a question does. */
 WARN_UNUSED int app_begin_retry(struct app *app, struct error *err);

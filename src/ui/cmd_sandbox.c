@@ -364,9 +364,12 @@ run_sandbox(struct app *app, char *const *words, size_t n_words,
     AUTO_FREE char *state = describe_state(app);
     AUTO_SBUF struct sbuf sb = {0};
 
-    (void)words;
-    (void)n_words;
-    (void)err;
+    if (n_words > 0 && str_eq(words[0], "kill"))
+        return command_sandbox_kill(app, words + 1, n_words - 1, err);
+    if (n_words > 0) {
+        error_fill(err, ERR_USAGE, "usage: :sandbox [kill [ID...]]");
+        return CMD_ERROR;
+    }
     sandbox_info(app->config.sandbox, &info);
     sbuf_init(&sb, MAX_LIST_BYTES);
     add_line(&sb, columns, "state", state);
@@ -404,11 +407,11 @@ const struct command cmd_restart = {
 
 const struct command cmd_sandbox = {
     .name = "sandbox",
-    .arguments = "",
-    .help = "show how the sandbox is, and its limits",
+    .arguments = "[kill [ID...]]",
+    .help = "show how the sandbox is; kill: end those of earlier runs",
     .min_words = 0,
-    .max_words = 0,
+    .max_words = 1 + COMMAND_MAX_KILLED,
     .completion = COMPLETE_NOTHING,
     .run = run_sandbox,
-    .cancel = NULL,
+    .cancel = command_sandbox_kill_cancel,
 };

@@ -5,6 +5,8 @@
 #ifndef UI_COMMANDS_INTERNAL_H
 #define UI_COMMANDS_INTERNAL_H
 
+#include <stddef.h>
+
 #include "ui/command.h"
 
 extern const struct command cmd_load;
@@ -25,5 +27,15 @@ extern const struct command cmd_retry;
 extern const struct command cmd_doctor;
 extern const struct command cmd_help;
 extern const struct command cmd_quit;
+
+/* Most ids at a time. */
+#define COMMAND_MAX_KILLED 100
+
+/* ":sandbox kill WORDS": ends what earlier runs have left, all of it or those
+   with these ids; words are those behind "kill". As a command's run and
+   cancel; the latter does nothing when it does not run. */
+enum command_result command_sandbox_kill(struct app *app, char *const *words,
+                                         size_t n_words, struct error *err);
+void command_sandbox_kill_cancel(struct app *app);
 
 #endif

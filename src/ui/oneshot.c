@@ -361,6 +361,7 @@ oneshot_start(struct oneshot *o)
     next(o);
     /* After a first file has been put, which is then not copied. */
     sandbox_open(o->config.sandbox);
+    app_find_leftovers(o->app);
 }
 
 int

@@ -317,6 +317,7 @@ repl_start(struct repl *r)
     /* The first file is there when the sandbox opens, and so is not copied. */
     load_next(r);
     sandbox_open(r->config.sandbox);
+    app_find_leftovers(r->app);
     prompt(r);
 }
 

@@ -73,7 +73,7 @@ if [ -n "$src" ] && [ -n "$build" ] && ! {
         *) cp -R "$name" "$tree/tests/" ;;
         esac
     done
-    for name in sandbox_driver lineedit_driver turn_driver; do
+    for name in sandbox_driver lineedit_driver turn_driver e2b_api_driver; do
         [ ! -e "$build/tests/helpers/$name" ] ||
             cp "$build/tests/helpers/$name" "$tree/tests/helpers/"
     done
@@ -95,9 +95,10 @@ if [ -n "$src" ] && [ -n "$build" ] && ! {
     SANDBOX_DRIVER=$tree/tests/helpers/sandbox_driver
     LINEEDIT_DRIVER=$tree/tests/helpers/lineedit_driver
     TURN_DRIVER=$tree/tests/helpers/turn_driver
+    E2B_API_DRIVER=$tree/tests/helpers/e2b_api_driver
     export abs_top_srcdir abs_top_builddir srcdir SANDPIPER SANDPIPER_PICTURE
     export SANDPIPER_WARDEN
-    export SANDBOX_DRIVER LINEEDIT_DRIVER TURN_DRIVER
+    export SANDBOX_DRIVER LINEEDIT_DRIVER TURN_DRIVER E2B_API_DRIVER
     cd "$tree"
 fi
 

@@ -224,6 +224,8 @@ start(struct fixture *f, enum e2b_op op, struct error *err)
         return e2b_api_kill(f->api, ID, on_done, f, err);
     case E2B_INFO:
         return e2b_api_info(f->api, ID, on_done, f, err);
+    case E2B_NETWORK:
+        return e2b_api_set_network(f->api, ID, on_done, f, err);
     case E2B_LIST:
         return e2b_api_list(f->api, f->config.labels, f->config.n_labels,
                             on_done, f, err);
