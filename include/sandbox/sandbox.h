@@ -23,6 +23,7 @@ struct output;
 struct sandbox;
 struct sandbox_op;
 struct sandbox_backend;
+struct sandbox_replay;
 
 /* What a back end can do; known before it is opened. */
 struct sandbox_caps {
@@ -41,6 +42,11 @@ struct sandbox_caps {
 #define SANDBOX_LOST_TEXT                                                      \
     "Variables and imports are gone; files in /workspace are kept. "           \
     "Re-create what you need."
+
+/* The same where the files of the workspace are gone as well. */
+#define SANDBOX_FILES_LOST_TEXT                                                \
+    "Variables, imports and the files in /workspace are gone; loaded files "   \
+    "are put there again. Re-create what you need."
 
 /* How an operation ended. Exactly one of these, exactly once, from the loop. */
 enum sandbox_end {
@@ -348,6 +354,11 @@ struct sandbox_backend {
        more, so that a cell that was asked to stop is ended at once. */
     bool no_grace;
 
+    /* Set by the back end when all files of the workspace are gone, or found to
+       be: before it calls on_lost, and before open, resume or stop end. struct
+       sandbox takes it back. Of a cell or a script the outcome says it. */
+    bool files_lost;
+
     /* Set by struct sandbox: the back end died while no cell ran, suspended or
        not. It can be opened again; an operation that runs has ended before, as
        a vars, snapshot or restore by which it died. */
@@ -372,6 +383,14 @@ struct sandbox_limits {
 
 #define SANDBOX_IDLE_SUSPEND_MS 300000
 
+/* What tells a file from what it was before; all 0: not known. */
+struct sandbox_mark {
+    uint64_t size_bytes;
+    int64_t mtime_ns;
+    uint64_t inode;
+    uint64_t device;
+};
+
 /* A loaded file. */
 struct sandbox_loaded {
     char *path;     /* owned; as it was named */
@@ -379,6 +398,9 @@ struct sandbox_loaded {
     char *variable; /* owned */
     char *setup;    /* owned; code that makes the variable again; NULL: it is
                        that of a file that was loaded since */
+    struct sandbox_mark mark; /* of the file when it was loaded */
+    bool changed; /* it was another one when it was loaded again last */
+    bool missing; /* it is not inside, and has to be put again */
 };
 
 /* backend: owned from now on. limits are copied. */
@@ -453,6 +475,24 @@ struct sandbox_op *sandbox_restore(struct sandbox *sb, int fd,
 struct sandbox_op *sandbox_restart(struct sandbox *sb, sandbox_done_fn done,
                                    void *ctx);
 
+/*
+ * Puts another back end in the place of this one, which is closed once the new
+ * one is open, and loads the files there again. next: owned from now on. Ends
+ * with SANDBOX_DONE (err NULL); with SANDBOX_RESTARTED when it is in its place,
+ * but err says which files are not back (ERR_DATA) or that it was lost with
+ * them; with SANDBOX_ERROR when it could not be opened or this was cancelled:
+ * next is closed then, and all is as before. Of the loss the model is told as
+ * after a restart. sandbox_on_open is told when the new one is in its place.
+ */
+struct sandbox_op *sandbox_switch(struct sandbox *sb,
+                                  struct sandbox_backend *next,
+                                  sandbox_done_fn done, void *ctx);
+
+/* Another number each time that the files of the workspace have become others
+   than by cells of the caller: they were lost, it is the workspace of another
+   back end, or cells have run again. */
+unsigned sandbox_workspace(const struct sandbox *sb);
+
 /* What is known of it now; asks nobody and resumes nothing. */
 void sandbox_info(const struct sandbox *sb, struct sandbox_info *info);
 
@@ -486,6 +526,52 @@ char *sandbox_take_late_loss(struct sandbox *sb);
 /* The number of the last cell whose interpreter is gone, and what cells up to
    it had with it; 0: none. */
 int sandbox_lost_cell(const struct sandbox *sb);
+
+/*
+ * The log of cells: those of the session that have a number, and whether each
+ * ended well. It holds SANDBOX_LOG_CELLS cells and SANDBOX_LOG_BYTES of code;
+ * the oldest go first.
+ */
+#define SANDBOX_LOG_CELLS 1000u
+#define SANDBOX_LOG_BYTES ((size_t)16 << 20)
+
+/* How many cells sandbox_replay would run again. */
+size_t sandbox_n_replayable(const struct sandbox *sb);
+
+/* How a replay ended; borrowed for the call. */
+struct sandbox_replayed {
+    const int *cells; /* numbers of those that have run again, ascending */
+    size_t n_cells;
+    size_t n_all;     /* how many were to */
+    size_t n_dropped; /* that ended well and are out of the log */
+    int stopped_at;   /* the number of the one that did not end well; 0: all
+                         did */
+    const struct sandbox_outcome *outcome; /* its own; NULL: it has none */
+};
+
+struct sandbox_replay_handlers {
+    /* The i-th of n begins, from 1. May be NULL. */
+    void (*on_cell)(void *ctx, int cell, size_t i, size_t n);
+
+    /* Once, from the loop. err: NULL where all have run again; ERR_CANCELLED;
+       ERR_DATA, stopped_at failed; else what the cell ended with. */
+    void (*on_done)(void *ctx, const struct sandbox_replayed *replayed,
+                    const struct error *err);
+};
+
+/*
+ * Runs the cells of the log that ended well again, in their order, in the
+ * interpreter as it is; what they print and show is dropped, and they are not
+ * logged again. Stops at the first that does not end well. NULL: there is none
+ * to run, or they are running already; nobody is told then.
+ */
+struct sandbox_replay *sandbox_replay(struct sandbox *sb,
+                                      const struct sandbox_replay_handlers *on,
+                                      void *ctx);
+
+/* on_done follows, within SANDBOX_LEAVE_MS: as sandbox_leave for the cell that
+   runs. */
+void sandbox_replay_cancel(struct sandbox_replay *replay);
 
 /*
  * Notes a loaded file, so that a new interpreter gets it again: name must have

@@ -23,6 +23,7 @@ struct loop;
 struct out;
 struct recorder;
 struct sandbox;
+struct sandbox_backend;
 struct sandbox_limits;
 struct session;
 struct sink_chain;
@@ -58,6 +59,13 @@ struct app_config {
     const struct sandbox_limits *limits; /* for ":doctor" */
     struct app_leftovers leftovers;
     struct sink_chain *chain;
+
+    /* Makes another sandbox, which the caller owns, for ":sandbox NAME". NULL:
+       there is only one. Errors: ERR_USAGE for a name that there is not, and
+       what its settings have. */
+    struct sandbox_backend *(*make_backend)(void *ctx, const char *name,
+                                            struct error *err);
+    void *make_ctx;
     bool is_replay;      /* the model's words were written in advance */
     const char *version; /* of the program */
     const char

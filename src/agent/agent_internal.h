@@ -52,6 +52,7 @@ struct agent_answer {
 
 /* A file that was there before the cell. */
 struct agent_seen {
+    char *name; /* owned; where there is no inode; else NULL */
     uint64_t inode;
     uint64_t size_bytes;
     int64_t mtime_ns;
@@ -169,6 +170,7 @@ struct agent {
     struct agent_seen *seen; /* owned */
     size_t n_seen;
     bool seen_known;
+    unsigned seen_workspace;   /* sandbox_workspace, where they were seen */
     struct agent_found *found; /* owned */
     size_t n_found;
     size_t at_found;

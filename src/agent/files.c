@@ -82,11 +82,22 @@ free_found(struct agent *a)
     agent_forget_offers(a);
 }
 
+static void
+forget_seen(struct agent *a)
+{
+    for (size_t i = 0; i < a->n_seen; i++)
+        free(a->seen[i].name);
+    free(a->seen);
+    a->seen = NULL;
+    a->n_seen = 0;
+    a->seen_known = false;
+}
+
 void
 agent_files_fini(struct agent *a)
 {
     free_found(a);
-    free(a->seen);
+    forget_seen(a);
     sbuf_fini(&a->left_out);
     close_fd(&a->copy_fd);
 }
@@ -116,25 +127,38 @@ agent_free_outcome(struct agent *a)
 static void
 note_seen(struct agent *a, const struct sandbox_list *list)
 {
-    free(a->seen);
+    forget_seen(a);
     a->seen = xcalloc(list->n_files + 1, sizeof(*a->seen));
     a->n_seen = list->n_files;
     a->seen_known = true;
-    for (size_t i = 0; i < list->n_files; i++)
+    for (size_t i = 0; i < list->n_files; i++) {
+        const struct sandbox_file *f = &list->files[i];
+
         a->seen[i] = (struct agent_seen){
-            .inode = list->files[i].inode,
-            .size_bytes = list->files[i].size_bytes,
-            .mtime_ns = list->files[i].mtime_ns,
+            .name = f->inode == 0 ? xstrdup(f->name) : NULL,
+            .inode = f->inode,
+            .size_bytes = f->size_bytes,
+            .mtime_ns = f->mtime_ns,
         };
+    }
+}
+
+/* By the inode it is known where it has another name, too. */
+static bool
+is_same_file(const struct agent_seen *seen, const struct sandbox_file *f)
+{
+    if (seen->size_bytes != f->size_bytes || seen->mtime_ns != f->mtime_ns)
+        return false;
+    if (f->inode == 0)
+        return seen->name != NULL && str_eq(seen->name, f->name);
+    return seen->inode == f->inode;
 }
 
 static bool
 was_there(const struct agent *a, const struct sandbox_file *f)
 {
     for (size_t i = 0; i < a->n_seen; i++) {
-        if (a->seen[i].inode == f->inode &&
-            a->seen[i].size_bytes == f->size_bytes &&
-            a->seen[i].mtime_ns == f->mtime_ns)
+        if (is_same_file(&a->seen[i], f))
             return true;
     }
     return false;
@@ -164,6 +188,11 @@ is_there(const struct sandbox *sb)
 void
 agent_list_before(struct agent *a, void (*then)(struct agent *a))
 {
+    unsigned workspace = sandbox_workspace(a->config.sandbox);
+
+    if (workspace != a->seen_workspace)
+        forget_seen(a);
+    a->seen_workspace = workspace;
     /* What was there after the last cell is known; only the program itself has
        put files since, and those are not listed. */
     if (a->seen_known || !is_there(a->config.sandbox)) {
@@ -223,8 +252,10 @@ name_left_out(struct agent *a, const char *name)
 static void
 leave_file(struct agent *a, const struct agent_found *f)
 {
-    if (f->seen != NOT_LISTED)
+    if (f->seen != NOT_LISTED) {
+        free(a->seen[f->seen].name);
         a->seen[f->seen] = (struct agent_seen){0};
+    }
     name_left_out(a, f->name);
 }
 

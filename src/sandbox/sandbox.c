@@ -6,6 +6,7 @@
 #include "sandbox/sandbox_internal.h"
 
 #include <assert.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/loop.h"
+#include "base/str.h"
 
 #define LOG_MODULE "sandbox"
 
@@ -29,9 +31,12 @@ destroy(struct sandbox *sb)
         free(sb->loaded[i].setup);
     }
     free(sb->loaded);
+    free(sb->put_name);
     free(sb->idle_loss);
     sbuf_fini(&sb->loaded_again.text);
     sbuf_fini(&sb->not_loaded.text);
+    sbuf_fini(&sb->changed.text);
+    sandbox_replay_fini(sb);
     free(sb);
 }
 
@@ -94,19 +99,32 @@ finish_first(struct sandbox *sb)
     return op;
 }
 
+/* One that waits, or a switch: nothing of this back end's runs for that. */
+static bool
+can_end(const struct sandbox_op *op)
+{
+    if (op->running && op->kind != SANDBOX_OP_SWITCH)
+        return false;
+    return op->cancelled || op->why.code != ERR_NONE;
+}
+
 static bool
 end_cancelled(struct sandbox *sb)
 {
-    struct error err = {0};
     struct sandbox_op *op = sb->first;
 
-    error_fill(&err, ERR_CANCELLED, "cancelled");
     while (op != NULL) {
-        if (!op->cancelled || op->running) {
+        struct error err = op->why;
+
+        if (!can_end(op)) {
             op = op->next;
             continue;
         }
+        if (err.code == ERR_NONE)
+            error_fill(&err, ERR_CANCELLED, "cancelled");
         sandbox_remove_op(sb, op);
+        /* What waited behind a switch needs the old one after all. */
+        sb->wanted |= sb->first != NULL;
         if (!sandbox_end_op(op, SANDBOX_ERROR, NULL, &err))
             return false;
         op = sb->first;
@@ -116,8 +134,8 @@ end_cancelled(struct sandbox *sb)
 
 /* --- opening --- */
 
-static void
-tell_progress(void *ctx, const char *what)
+void
+sandbox_tell_progress(void *ctx, const char *what)
 {
     struct sandbox *sb = ctx;
 
@@ -127,15 +145,23 @@ tell_progress(void *ctx, const char *what)
     sandbox_exit(sb);
 }
 
-/* Everything that waited for it ends as well. */
+/* Everything that waited for it ends as well; but a switch, and what is behind
+   that, waits for another one. */
 static bool
 fail_waiting(struct sandbox *sb)
 {
     struct error why = sb->why;
     struct sandbox_op *op = sb->first;
+    struct sandbox_op **p = &sb->first;
 
-    sb->first = NULL;
-    sb->last = &sb->first;
+    while (*p != NULL && (*p)->kind != SANDBOX_OP_SWITCH)
+        p = &(*p)->next;
+    if (p == &sb->first)
+        return true;
+    sb->first = *p;
+    *p = NULL;
+    if (sb->first == NULL)
+        sb->last = &sb->first;
     sandbox_enter(sb);
     while (op != NULL) {
         struct sandbox_op *next = op->next;
@@ -160,6 +186,7 @@ handle_open(void *ctx, enum sandbox_end end, const struct error *err)
     sb->wanted = ok;
     sb->why = err != NULL ? *err : (struct error){0};
     sb->has_opened |= ok;
+    sandbox_note_files(sb, NULL);
     if (sb->on_open != NULL)
         sb->on_open(sb->on_open_ctx, end, err);
     if (ok) {
@@ -296,6 +323,10 @@ handle_cell_done(void *ctx, enum sandbox_end end,
     struct sandbox *sb = op->sb;
 
     finish_first(sb);
+    sandbox_note_files(sb, outcome);
+    if (op->cell.number > 0 && !op->cell.silent && !op->is_replayed)
+        sandbox_log_add(sb, op,
+                        end == SANDBOX_DONE && outcome->outcome == EVENT_OK);
     if (end == SANDBOX_RESTARTED || end == SANDBOX_LOST)
         sb->lost_cell = sb->last_cell;
     if (end == SANDBOX_RESTARTED) {
@@ -311,7 +342,8 @@ handle_cell_done(void *ctx, enum sandbox_end end,
         sb->restore_needed = true;
     }
     if (end == SANDBOX_DONE && sb->idle_loss != NULL && !sb->loss_is_asked &&
-        op->kind == SANDBOX_OP_CELL && !op->cell.silent && !op->is_late)
+        op->kind == SANDBOX_OP_CELL && !op->cell.silent && !op->is_late &&
+        !op->is_replayed)
         end_after_idle_loss(sb, op, outcome);
     else
         sandbox_end_op(op, end, outcome, err);
@@ -341,8 +373,9 @@ run_op(struct sandbox *sb, struct sandbox_op *op)
     case SANDBOX_OP_CELL:
         sb->used = true;
         sb->n_cells += !op->cell.silent;
-        if (op->cell.number > 0)
+        if (op->cell.number > sb->last_cell)
             sb->last_cell = op->cell.number;
+        sb->workspace += op->is_replayed;
         ops->run_cell(sb->backend, &op->cell, &cell_handlers, op);
         break;
     case SANDBOX_OP_SCRIPT:
@@ -369,6 +402,9 @@ run_op(struct sandbox *sb, struct sandbox_op *op)
     case SANDBOX_OP_RESTART:
         sandbox_restart_begin(sb, op);
         break;
+    case SANDBOX_OP_SWITCH:
+        assert(false);
+        break;
     }
 }
 
@@ -379,6 +415,10 @@ advance(struct sandbox *sb)
 
     if ((op != NULL && op->running) || sb->idle_runs)
         return;
+    if (op != NULL && sandbox_can_switch(sb, op)) {
+        sandbox_switch_begin(op);
+        return;
+    }
     switch (sb->state) {
     case SANDBOX_NEW:
     case SANDBOX_FAILED:
@@ -391,7 +431,8 @@ advance(struct sandbox *sb)
             return;
         }
         sb->state = SANDBOX_OPENING;
-        sb->backend->ops->open(sb->backend, tell_progress, handle_open, sb);
+        sb->backend->ops->open(sb->backend, sandbox_tell_progress, handle_open,
+                               sb);
         return;
     case SANDBOX_OPENING:
         return;
@@ -443,17 +484,62 @@ sandbox_schedule(struct sandbox *sb)
         sb->pump = loop_defer(sb->loop, handle_pump, sb);
 }
 
+/* --- what is lost --- */
+
+const char *
+sandbox_lost_text(const struct sandbox *sb)
+{
+    return sb->files_gone ? SANDBOX_FILES_LOST_TEXT : SANDBOX_LOST_TEXT;
+}
+
+const char *
+sandbox_gone_text(const struct sandbox *sb)
+{
+    return sb->files_gone ? "variables, imports and the files in /workspace "
+                            "are gone; loaded files are put there again"
+                          : "variables and imports are gone";
+}
+
+/* That the files are gone, too, may be found out later. */
+static void
+mend_loss(struct sandbox *sb)
+{
+    AUTO_FREE char *old = sb->idle_loss;
+    const char *at = old != NULL ? strstr(old, SANDBOX_LOST_TEXT) : NULL;
+
+    if (at == NULL) {
+        (void)take_ptr(&old);
+        return;
+    }
+    sb->idle_loss =
+        xasprintf("%.*s%s%s", (int)(at - old), old, SANDBOX_FILES_LOST_TEXT,
+                  at + strlen(SANDBOX_LOST_TEXT));
+}
+
+void
+sandbox_note_files(struct sandbox *sb, const struct sandbox_outcome *outcome)
+{
+    bool gone =
+        sb->backend->files_lost || (outcome != NULL && outcome->files_lost);
+
+    sb->backend->files_lost = false;
+    if (!gone)
+        return;
+    sandbox_miss_files(sb);
+    sb->restore_needed = true;
+    mend_loss(sb);
+}
+
 void
 sandbox_lose(struct sandbox *sb, const struct error *err)
 {
-    AUTO_FREE char *text =
-        xasprintf("%s; variables and imports are gone", err->msg);
+    AUTO_FREE char *text = NULL;
 
     LOG_WARN("%s", err->msg);
-    free(sb->idle_loss);
-    sb->idle_loss =
-        xasprintf("Before this cell, %s. " SANDBOX_LOST_TEXT, err->msg);
-    sb->loss_is_late = sb->loss_is_asked = false;
+    sandbox_note_files(sb, NULL);
+    text = xasprintf("%s; %s", err->msg, sandbox_gone_text(sb));
+    sandbox_set_loss(sb, xasprintf(SANDBOX_BEFORE "%s. %s", err->msg,
+                                   sandbox_lost_text(sb)));
     sb->lost_cell = sb->last_cell;
     sb->restore_needed = true;
     sb->state = SANDBOX_NEW;
@@ -465,10 +551,41 @@ sandbox_lose(struct sandbox *sb, const struct error *err)
     sandbox_exit(sb);
 }
 
+/* The interpreter is known to be gone, and now its files are. */
+static void
+lose_files(struct sandbox *sb, const struct error *err)
+{
+    bool is_news = sb->backend->files_lost && !sb->files_gone;
+    AUTO_FREE char *text =
+        xasprintf("%s; the files in /workspace are gone, too; loaded files "
+                  "are put there again",
+                  err->msg);
+
+    sandbox_note_files(sb, NULL);
+    sandbox_enter(sb);
+    if (is_news && sb->on_late != NULL && sb->last_cell > 0)
+        sb->on_late(sb->on_late_ctx, 0, text);
+    sandbox_exit(sb);
+}
+
 static void
 handle_lost(void *ctx, const struct error *err)
 {
-    sandbox_lose(ctx, err);
+    struct sandbox *sb = ctx;
+
+    if (sb->state == SANDBOX_NEW)
+        lose_files(sb, err);
+    else
+        sandbox_lose(sb, err);
+}
+
+void
+sandbox_adopt(struct sandbox *sb, struct sandbox_backend *backend)
+{
+    sb->backend = backend;
+    backend->on_lost = handle_lost;
+    backend->on_lost_ctx = sb;
+    backend->on_runaway = sandbox_idle_suspend;
 }
 
 /* --- for the callers --- */
@@ -480,7 +597,7 @@ sandbox_new(struct loop *loop, struct sandbox_backend *backend,
     struct sandbox *sb = xcalloc(1, sizeof(*sb));
 
     sb->loop = loop;
-    sb->backend = backend;
+    sandbox_adopt(sb, backend);
     sb->last = &sb->first;
     sb->restore_fd = -1;
     sandbox_restore_init(sb);
@@ -490,9 +607,6 @@ sandbox_new(struct loop *loop, struct sandbox_backend *backend,
         sb->limits.cell_ms = SANDBOX_CELL_MS;
     if (sb->limits.idle_suspend_ms == 0)
         sb->limits.idle_suspend_ms = SANDBOX_IDLE_SUSPEND_MS;
-    backend->on_lost = handle_lost;
-    backend->on_lost_ctx = sb;
-    backend->on_runaway = sandbox_idle_suspend;
     return sb;
 }
 
@@ -513,6 +627,12 @@ enum sandbox_state
 sandbox_state(const struct sandbox *sb)
 {
     return sb->state;
+}
+
+unsigned
+sandbox_workspace(const struct sandbox *sb)
+{
+    return sb->workspace;
 }
 
 int
@@ -540,6 +660,20 @@ sandbox_on_progress(struct sandbox *sb, void (*fn)(void *ctx, const char *what),
 {
     sb->on_progress = fn;
     sb->on_progress_ctx = ctx;
+}
+
+/* As it was when it was put; the path may lead to another one by now. */
+static struct sandbox_mark
+mark_of_loaded(const struct sandbox *sb, const char *path, const char *name)
+{
+    struct sandbox_mark mark = {0};
+    AUTO_CLOSE int fd = -1;
+
+    if (str_eq(sb->put_name, name))
+        return sb->put_mark;
+    fd = open(path, O_PATH | O_CLOEXEC);
+    (void)sandbox_mark_of(fd, &mark);
+    return mark;
 }
 
 void
@@ -571,6 +705,8 @@ sandbox_add_loaded(struct sandbox *sb, const char *path, const char *name,
     file->name = xstrdup(name);
     file->variable = xstrdup(variable);
     file->setup = xstrdup(setup);
+    file->mark = mark_of_loaded(sb, path, name);
+    file->changed = file->missing = false;
 }
 
 const struct sandbox_loaded *

@@ -32,9 +32,8 @@ note_stopped(struct sandbox *sb)
     sandbox_schedule(sb);
 }
 
-/* text: owned from now on. */
-static void
-set_loss(struct sandbox *sb, char *text)
+void
+sandbox_set_loss(struct sandbox *sb, char *text)
 {
     free(sb->idle_loss);
     sb->idle_loss = text;
@@ -137,6 +136,7 @@ handle_closed(void *ctx, enum sandbox_end end, const struct error *err)
 
     (void)end;
     (void)err;
+    sandbox_note_files(sb, NULL);
     if (!sb->used) {
         note_stopped(sb);
         return;
@@ -144,10 +144,10 @@ handle_closed(void *ctx, enum sandbox_end end, const struct error *err)
     sbuf_init(&why, MAX_LOSS_BYTES);
     sbuf_add_str(&why, "the interpreter was closed: it had been idle for ");
     str_add_duration(&why, sb->limits.idle_close_ms);
-    set_loss(sb,
-             xasprintf("Before this cell, %s. " SANDBOX_LOST_TEXT, why.data));
+    sandbox_set_loss(sb, xasprintf(SANDBOX_BEFORE "%s. %s", why.data,
+                                   sandbox_lost_text(sb)));
     note_stopped(sb);
-    sbuf_add_str(&why, "; variables and imports are gone");
+    sbuf_addf(&why, "; %s", sandbox_gone_text(sb));
     sandbox_enter(sb);
     if (sb->on_late != NULL && sb->last_cell > 0)
         sb->on_late(sb->on_late_ctx, 0, why.data);
@@ -211,9 +211,9 @@ handle_stopped(void *ctx, enum sandbox_end end, const struct error *err)
 
     (void)end;
     (void)err;
-    set_loss(
-        sb,
-        xstrdup("The user has restarted the interpreter. " SANDBOX_LOST_TEXT));
+    sandbox_note_files(sb, NULL);
+    sandbox_set_loss(sb, xasprintf("The user has restarted the interpreter. %s",
+                                   sandbox_lost_text(sb)));
     note_stopped(sb);
     sb->wanted = true;
 }
@@ -245,7 +245,9 @@ sandbox_restart_end(struct sandbox *sb, const struct error *err)
     if (op == NULL)
         return true;
     if (err != NULL)
-        end = err->code == ERR_DATA ? SANDBOX_RESTARTED : SANDBOX_ERROR;
+        end = err->code == ERR_DATA || op->kind == SANDBOX_OP_SWITCH
+                  ? SANDBOX_RESTARTED
+                  : SANDBOX_ERROR;
     if (sb->idle_loss != NULL)
         sb->loss_is_late = sb->loss_is_asked = true;
     return sandbox_end_op(op, end, NULL, err);

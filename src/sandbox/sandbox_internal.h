@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * struct sandbox, in five parts: sandbox.c opens the back end and runs what is
+ * struct sandbox, in seven parts: sandbox.c opens the back end and runs what is
  * queued; sandbox_queue.c makes operations and ends them; sandbox_idle.c
  * suspends, closes and restarts it; sandbox_restore.c brings back what a lost
  * interpreter had; sandbox_late.c answers for cells that do not stop when
- * asked.
+ * asked; sandbox_replay.c logs cells and runs them again; sandbox_switch.c puts
+ * another back end in the place of this one.
  */
 #ifndef SANDBOX_SANDBOX_INTERNAL_H
 #define SANDBOX_SANDBOX_INTERNAL_H
@@ -29,8 +30,12 @@ enum sandbox_op_kind {
     SANDBOX_OP_VARS,
     SANDBOX_OP_SNAPSHOT,
     SANDBOX_OP_RESTORE,
-    SANDBOX_OP_RESTART
+    SANDBOX_OP_RESTART,
+    SANDBOX_OP_SWITCH
 };
+
+/* How a sentence for the next cell begins. */
+#define SANDBOX_BEFORE "Before this cell, "
 
 struct sandbox_op {
     struct sandbox *sb; /* borrowed: the owner */
@@ -40,6 +45,7 @@ struct sandbox_op {
     bool cancelled;
     bool is_late;      /* its caller was answered before it had ended */
     bool loss_is_told; /* ... and was told that its interpreter is gone */
+    bool is_replayed;  /* a cell that has run before */
     int64_t started_ms;
     struct loop_timer *patience; /* until then its caller waits */
 
@@ -51,6 +57,8 @@ struct sandbox_op {
     int fd;
     off_t offset;
     off_t limit;
+    struct sandbox_backend *next_backend; /* owned; of a switch */
+    struct error why;                     /* it cannot be opened */
 
     sandbox_progress_fn progress;
     sandbox_done_fn done;
@@ -69,7 +77,24 @@ struct sandbox_kept {
 /* Names for a sentence; those that are too many are counted. */
 struct sandbox_names {
     struct sbuf text;
+    unsigned n;
     unsigned n_more;
+};
+
+/* A cell that has ended, for a replay. */
+struct sandbox_logged {
+    int number;
+    char *language; /* owned; or NULL */
+    char *code;     /* owned */
+    size_t code_len;
+    bool ok;
+};
+
+struct sandbox_log {
+    struct sandbox_logged *cells; /* owned; the oldest first */
+    size_t n_cells;
+    size_t n_bytes;   /* of code */
+    size_t n_dropped; /* that ended well */
 };
 
 struct sandbox {
@@ -91,6 +116,8 @@ struct sandbox {
     bool restore_runs; /* the back end is at a step of it */
     size_t restore_next;
     bool restore_put_done;
+    bool restore_puts_only; /* the interpreter has ended of it */
+    bool files_gone; /* those of the workspace; until that has been told */
     int restore_fd;
     struct sandbox_op *restored_op; /* owned; told when it is done */
     struct sandbox_kept kept;
@@ -101,9 +128,16 @@ struct sandbox {
     int lost_cell;      /* the last one whose interpreter is gone */
     struct sandbox_names loaded_again;
     struct sandbox_names not_loaded;
+    struct sandbox_names changed;
 
     struct sandbox_loaded *loaded; /* owned */
     size_t n_loaded;
+    char *put_name;               /* owned; of the file that was put last ... */
+    struct sandbox_mark put_mark; /* ... and what it was then */
+    unsigned workspace;           /* sandbox_workspace */
+
+    struct sandbox_log log;
+    struct sandbox_replay *replay; /* owned; NULL: none runs */
 
     /* While nothing is to be done. */
     struct loop_timer *idle_timer;
@@ -136,6 +170,23 @@ bool sandbox_exit(struct sandbox *sb);
 /* The interpreter is gone while no cell ran. */
 void sandbox_lose(struct sandbox *sb, const struct error *err);
 
+/* Notes whether the files of the workspace are gone, as the back end and the
+   outcome (may be NULL) say; what the next cell is told is made to agree. */
+void sandbox_note_files(struct sandbox *sb,
+                        const struct sandbox_outcome *outcome);
+
+/* The sentences on what is gone. */
+const char *sandbox_lost_text(const struct sandbox *sb);
+
+/* The same for the person, behind a reason and a semicolon. */
+const char *sandbox_gone_text(const struct sandbox *sb);
+
+/* The owner of backend is sb from now on, and is told of what happens to it. */
+void sandbox_adopt(struct sandbox *sb, struct sandbox_backend *backend);
+
+/* As struct sandbox_ops has progress; ctx: a struct sandbox. */
+void sandbox_tell_progress(void *ctx, const char *what);
+
 /* --- sandbox_queue.c --- */
 
 void sandbox_free_op(struct sandbox_op *op); /* NULL is allowed */
@@ -167,10 +218,14 @@ void sandbox_idle_resume(struct sandbox *sb);
 /* ctx: a struct sandbox. Suspends it now, if it is idle. */
 void sandbox_idle_suspend(void *ctx);
 
+/* What the next cell is told; text: owned from now on. */
+void sandbox_set_loss(struct sandbox *sb, char *text);
+
 /* Begins a restart; op, the first of the queue, is told when it is done. */
 void sandbox_restart_begin(struct sandbox *sb, struct sandbox_op *op);
 
-/* Ends it, if one is under way. err NULL: there is a new interpreter, and what
+/* Ends it, or the loading of files after a switch, if one is under way. err
+   NULL: there is a new interpreter, and what
    could be loaded again has been. False when the caller freed sb. */
 bool sandbox_restart_end(struct sandbox *sb, const struct error *err);
 
@@ -193,5 +248,27 @@ void sandbox_restore_init(struct sandbox *sb);
 
 /* Releases what it holds, without telling anybody. */
 void sandbox_restore_fini(struct sandbox *sb);
+
+/* All files are to be put again. */
+void sandbox_miss_files(struct sandbox *sb);
+
+/* What the file of fd is now; false: not known. */
+bool sandbox_mark_of(int fd, struct sandbox_mark *mark);
+
+/* --- sandbox_replay.c --- */
+
+/* Logs a cell that has ended; ok: well. */
+void sandbox_log_add(struct sandbox *sb, const struct sandbox_op *op, bool ok);
+
+/* Releases the log, and a replay without telling anybody. */
+void sandbox_replay_fini(struct sandbox *sb);
+
+/* --- sandbox_switch.c --- */
+
+/* Whether the switch op, the first of the queue, can begin as things are. */
+bool sandbox_can_switch(const struct sandbox *sb, const struct sandbox_op *op);
+
+/* Begins to open the new back end. */
+void sandbox_switch_begin(struct sandbox_op *op);
 
 #endif

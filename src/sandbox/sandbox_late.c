@@ -49,7 +49,8 @@ sandbox_keep_own_loss(struct sandbox_op *op,
                       const struct sandbox_outcome *outcome,
                       const struct error *err)
 {
-    bool is_own = op->cell.silent || op->kind == SANDBOX_OP_SCRIPT;
+    bool is_own =
+        op->cell.silent || op->is_replayed || op->kind == SANDBOX_OP_SCRIPT;
 
     if (is_own && !op->is_late && outcome != NULL && outcome->variables_lost)
         keep_loss(op->sb, tell_loss(op, outcome, err));

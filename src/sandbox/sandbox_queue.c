@@ -78,6 +78,8 @@ sandbox_free_op(struct sandbox_op *op)
     free_const(op->cell.code);
     free_const(op->cell.language);
     free_script(&op->script);
+    if (op->next_backend != NULL)
+        op->next_backend->ops->close(op->next_backend);
     free(op->name);
     free(op);
 }
@@ -137,6 +139,7 @@ sandbox_end_op(struct sandbox_op *op, enum sandbox_end end,
     case SANDBOX_OP_PUT:
     case SANDBOX_OP_GET:
     case SANDBOX_OP_RESTART:
+    case SANDBOX_OP_SWITCH:
         op->done(op->ctx, end, err);
         break;
     }
@@ -155,6 +158,10 @@ sandbox_put(struct sandbox *sb, const struct sandbox_put *put,
     op->put = *put;
     op->put.path = xstrdup(put->path);
     op->put.name = xstrdup(put->name);
+    free(sb->put_name);
+    sb->put_name = xstrdup(put->name);
+    if (!sandbox_mark_of(put->fd, &sb->put_mark))
+        free(take_ptr(&sb->put_name));
     op->progress = progress;
     op->done = done;
     return op;
@@ -255,13 +262,27 @@ sandbox_restart(struct sandbox *sb, sandbox_done_fn done, void *ctx)
     return op;
 }
 
+struct sandbox_op *
+sandbox_switch(struct sandbox *sb, struct sandbox_backend *next,
+               sandbox_done_fn done, void *ctx)
+{
+    bool wanted = sb->wanted;
+    struct sandbox_op *op = add_op(sb, SANDBOX_OP_SWITCH, ctx);
+
+    /* The old one is not opened for it. */
+    sb->wanted = wanted;
+    op->next_backend = next;
+    op->done = done;
+    return op;
+}
+
 void
 sandbox_cancel(struct sandbox_op *op)
 {
     struct sandbox *sb = op->sb;
 
     op->cancelled = true;
-    if (!op->running)
+    if (!op->running || op->next_backend != NULL)
         sandbox_schedule(sb);
     else
         sb->backend->ops->interrupt(sb->backend);

@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/utf8.h"
 
 #define LOG_MODULE "sandbox"
 
@@ -48,35 +49,52 @@ sandbox_restore_init(struct sandbox *sb)
 {
     sbuf_init(&sb->loaded_again.text, MAX_NAMES_BYTES);
     sbuf_init(&sb->not_loaded.text, MAX_NAMES_BYTES);
+    sbuf_init(&sb->changed.text, MAX_NAMES_BYTES);
+}
+
+static void
+forget(struct sandbox_names *names)
+{
+    sbuf_clear(&names->text);
+    names->n = names->n_more = 0;
 }
 
 static void
 forget_names(struct sandbox *sb)
 {
-    sbuf_clear(&sb->loaded_again.text);
-    sbuf_clear(&sb->not_loaded.text);
-    sb->loaded_again.n_more = sb->not_loaded.n_more = 0;
+    forget(&sb->loaded_again);
+    forget(&sb->not_loaded);
+    forget(&sb->changed);
 }
 
+/* What a file is called may be any bytes: it stays on its line. */
 static void
 add_name(struct sandbox_names *names, const char *name)
 {
     struct sbuf *text = &names->text;
+    AUTO_SBUF struct sbuf clean = {0};
 
-    if (names->n_more > 0 || text->len + strlen(name) + 2 > MAX_NAMES_BYTES) {
+    sbuf_init(&clean, MAX_REASON_BYTES);
+    utf8_add_repaired(&clean, name, strlen(name));
+    for (size_t i = 0; i < clean.len; i++) {
+        if ((unsigned char)clean.data[i] < ' ')
+            clean.data[i] = '?';
+    }
+    names->n++;
+    if (names->n_more > 0 || text->len + clean.len + 2 > MAX_NAMES_BYTES) {
         names->n_more++;
         return;
     }
     if (text->len > 0)
         sbuf_add_str(text, ", ");
-    sbuf_add_str(text, name);
+    sbuf_add_str(text, clean.data);
 }
 
 /* why: of our own words, since the sentence is shown as one of ours. */
 static void
-note_failure(struct sandbox *sb, const char *why)
+note_failure(struct sandbox *sb, const struct sandbox_loaded *file,
+             const char *why)
 {
-    const struct sandbox_loaded *file = &sb->loaded[sb->restore_next];
     AUTO_FREE char *text =
         xasprintf("%s (%s: %s)", file->variable, file->name, why);
 
@@ -84,23 +102,36 @@ note_failure(struct sandbox *sb, const char *why)
     add_name(&sb->not_loaded, text);
 }
 
-/* All that have not been tried. */
+/* All from that one on. */
 static void
-give_up_rest(struct sandbox *sb, const char *why)
+give_up_rest(struct sandbox *sb, size_t first, const char *why)
 {
-    for (; sb->restore_next < sb->n_loaded; sb->restore_next++)
-        if (sb->loaded[sb->restore_next].setup != NULL)
-            note_failure(sb, why);
+    for (size_t i = first; i < sb->n_loaded; i++)
+        if (sb->loaded[i].setup != NULL)
+            note_failure(sb, &sb->loaded[i], why);
 }
 
 /* What ends the interpreter once would do so again; and what was there before
-   is gone once more. */
+   is gone once more. The files themselves may be put. */
 static void
 note_lost_again(struct sandbox *sb)
 {
-    forget_names(sb);
+    forget(&sb->loaded_again);
+    forget(&sb->not_loaded);
+    give_up_rest(sb, 0, "the interpreter ended again");
     sb->restore_next = 0;
-    give_up_rest(sb, "the interpreter ended again");
+    sb->restore_put_done = false;
+    sb->restore_puts_only = true;
+}
+
+/* The person has stopped it, and does not want what comes behind it either. */
+static void
+stop_rest(struct sandbox *sb)
+{
+    if (!sb->restore_puts_only)
+        give_up_rest(sb, sb->restore_next, "stopped");
+    sb->restore_next = sb->n_loaded;
+    sb->restore_put_done = false;
 }
 
 static bool
@@ -119,16 +150,80 @@ note_failed_setup(struct sandbox *sb, const struct sandbox_outcome *outcome)
     struct stat st;
 
     if (outcome->outcome == EVENT_INTERRUPTED)
-        note_failure(sb, "stopped");
+        note_failure(sb, file, "stopped");
     else if (outcome->outcome == EVENT_TIMEOUT)
-        note_failure(sb, "it took too long");
+        note_failure(sb, file, "it took too long");
     else if (stat(file->path, &st) != 0)
-        note_failure(sb, "there is no such file");
+        note_failure(sb, file, "there is no such file");
     else if (is_plain_name(outcome->error_name))
-        note_failure(sb, why = xasprintf("reading it ended with %s",
-                                         outcome->error_name));
+        note_failure(
+            sb, file,
+            why = xasprintf("reading it ended with %s", outcome->error_name));
     else
-        note_failure(sb, "reading it failed");
+        note_failure(sb, file, "reading it failed");
+}
+
+void
+sandbox_miss_files(struct sandbox *sb)
+{
+    sb->files_gone = true;
+    sb->workspace++;
+    for (size_t i = 0; i < sb->n_loaded; i++)
+        sb->loaded[i].missing = true;
+}
+
+/* --- whether a file is still the one that was loaded --- */
+
+bool
+sandbox_mark_of(int fd, struct sandbox_mark *mark)
+{
+    struct stat st;
+
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+        return false;
+    *mark = (struct sandbox_mark){
+        .size_bytes = (uint64_t)st.st_size,
+        .mtime_ns =
+            st.st_mtim.tv_sec * INT64_C(1000000000) + st.st_mtim.tv_nsec,
+        .inode = st.st_ino,
+        .device = st.st_dev,
+    };
+    return true;
+}
+
+static bool
+has_changed(const struct sandbox_loaded *file)
+{
+    const struct sandbox_mark *was = &file->mark;
+    struct sandbox_mark is = {0};
+    AUTO_CLOSE int fd = open(file->path, O_PATH | O_CLOEXEC);
+
+    if (was->inode == 0 || !sandbox_mark_of(fd, &is))
+        return false;
+    return is.size_bytes != was->size_bytes || is.mtime_ns != was->mtime_ns ||
+           is.inode != was->inode || is.device != was->device;
+}
+
+/* Before it is put or read again. */
+static void
+note_change(struct sandbox *sb, struct sandbox_loaded *file)
+{
+    file->changed = has_changed(file);
+    if (file->changed)
+        add_name(&sb->changed, file->name);
+}
+
+static void
+add_changes(struct sbuf *out, const struct sandbox_names *changed)
+{
+    if (changed->n == 0)
+        return;
+    sbuf_addf(out, "%s%s", out->len > 0 ? " " : "", changed->text.data);
+    if (changed->n_more > 0)
+        sbuf_addf(out, " and %u more", changed->n_more);
+    sbuf_add_str(out, changed->n == 1 ? " has changed since it was loaded."
+                                      : " have changed since they were "
+                                        "loaded.");
 }
 
 static void
@@ -153,8 +248,20 @@ complete_reason(struct sandbox *sb, const char *reason)
     sbuf_init(&out, MAX_REASON_BYTES);
     sbuf_add_str(&out, reason != NULL ? reason : "");
     add_names(&out, "Loaded again", &sb->loaded_again);
+    add_changes(&out, &sb->changed);
     add_names(&out, "Could not be loaded again", &sb->not_loaded);
     return sbuf_take(&out);
+}
+
+static void
+complete_idle_loss(struct sandbox *sb)
+{
+    AUTO_FREE char *before = take_ptr(&sb->idle_loss);
+
+    if (before == NULL)
+        before = xasprintf(SANDBOX_BEFORE "the interpreter was started anew.%s",
+                           sb->files_gone ? " " SANDBOX_FILES_LOST_TEXT : "");
+    sb->idle_loss = complete_reason(sb, before);
 }
 
 /* It was for this that the files were brought back. */
@@ -180,7 +287,7 @@ sandbox_restore_end(struct sandbox *sb)
     struct sandbox_op *op = take_ptr(&sb->restored_op);
     struct sandbox_kept kept = sb->kept;
 
-    if (sb->restore_next < sb->n_loaded)
+    if (sb->restore_next < sb->n_loaded && !sb->restore_puts_only)
         note_lost_again(sb);
     /* It will be tried again before the next cell. */
     if (op == NULL && sb->state == SANDBOX_NEW)
@@ -190,15 +297,12 @@ sandbox_restore_end(struct sandbox *sb)
 
         free(kept.strings[4]);
         kept.outcome.reason = kept.strings[4] = reason;
-    } else if (sb->idle_loss != NULL || sb->loaded_again.text.len > 0 ||
-               sb->not_loaded.text.len > 0) {
-        AUTO_FREE char *before = take_ptr(&sb->idle_loss);
-
-        sb->idle_loss = complete_reason(
-            sb, before != NULL
-                    ? before
-                    : "Before this cell, the interpreter was started anew.");
+    } else if (sb->idle_loss != NULL || sb->files_gone ||
+               sb->loaded_again.text.len > 0 || sb->not_loaded.text.len > 0) {
+        complete_idle_loss(sb);
     }
+    if (sb->state == SANDBOX_BUSY)
+        sb->files_gone = false;
     close_fd(&sb->restore_fd);
     sb->restoring = false;
     if (sb->state == SANDBOX_BUSY)
@@ -249,19 +353,22 @@ handle_setup(void *ctx, enum sandbox_end end,
     struct sandbox *sb = ctx;
 
     sb->restore_runs = false;
+    sandbox_note_files(sb, outcome);
     if (end == SANDBOX_DONE && outcome->outcome != EVENT_OK)
         note_failed_setup(sb, outcome);
     else if (end == SANDBOX_DONE)
         add_name(&sb->loaded_again, sb->loaded[sb->restore_next].variable);
-    else
-        note_lost_again(sb);
-    if (sb->restore_next < sb->n_loaded)
+    sb->restore_needed = end == SANDBOX_LOST;
+    if (end == SANDBOX_DONE) {
         sb->restore_next++;
-    sb->restore_put_done = false;
+        sb->restore_put_done = false;
+    } else {
+        note_lost_again(sb);
+    }
     if (end == SANDBOX_LOST) {
         LOG_WARN("lost while loading again: %s", err->msg);
         sb->state = SANDBOX_NEW;
-        sb->restore_needed = true;
+        sb->wanted = sb->first != NULL;
     }
     sandbox_schedule(sb);
 }
@@ -270,13 +377,22 @@ static void
 handle_put_again(void *ctx, enum sandbox_end end, const struct error *err)
 {
     struct sandbox *sb = ctx;
+    struct sandbox_loaded *file = &sb->loaded[sb->restore_next];
 
     close_fd(&sb->restore_fd);
     sb->restore_runs = false;
     sb->restore_put_done = true;
-    if (end != SANDBOX_DONE)
-        LOG_WARN("%s could not be put again: %s",
-                 sb->loaded[sb->restore_next].name, err->msg);
+    file->missing = end != SANDBOX_DONE;
+    if (end != SANDBOX_DONE) {
+        LOG_WARN("%s could not be put again: %s", file->name, err->msg);
+        if (file->setup != NULL && !sb->restore_puts_only)
+            note_failure(sb, file,
+                         err->code == ERR_CANCELLED
+                             ? "stopped"
+                             : "it could not be sent again");
+        sb->restore_next++;
+        sb->restore_put_done = false;
+    }
     sandbox_schedule(sb);
 }
 
@@ -287,7 +403,8 @@ put_again(struct sandbox *sb)
     struct sandbox_put put = {
         .path = file->path, .name = file->name, .limit = -1};
 
-    if (sb->backend->caps.keeps_files || sb->restore_put_done)
+    if ((sb->backend->caps.keeps_files && !file->missing) ||
+        sb->restore_put_done)
         return false;
     sb->restore_fd =
         open(file->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
@@ -312,17 +429,23 @@ sandbox_restore_step(struct sandbox *sb)
         .on_done = handle_setup,
     };
     struct sandbox_cell cell = {.silent = true};
+    struct sandbox_loaded *file = NULL;
     const char *setup;
 
     if (sb->restore_runs)
         return;
+    if (sb->restart_op != NULL && sb->restart_op->cancelled)
+        stop_rest(sb);
     if (sb->restore_next >= sb->n_loaded) {
         sandbox_restore_end(sb);
         return;
     }
+    file = &sb->loaded[sb->restore_next];
+    setup = sb->restore_puts_only ? NULL : file->setup;
+    if (setup != NULL && !sb->restore_put_done)
+        note_change(sb, file);
     if (put_again(sb))
         return;
-    setup = sb->loaded[sb->restore_next].setup;
     if (setup == NULL) {
         sb->restore_next++;
         sb->restore_put_done = false;
@@ -349,6 +472,7 @@ sandbox_restore_begin(struct sandbox *sb, struct sandbox_op *op,
     sb->restoring = true;
     sb->restore_next = 0;
     sb->restore_put_done = false;
+    sb->restore_puts_only = false;
     sb->state = SANDBOX_BUSY;
     sandbox_schedule(sb);
 }

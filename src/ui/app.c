@@ -35,8 +35,8 @@
  */
 
 /* Within a turn, the next cell of it tells the model. */
-static void
-tell_model_of_loss(struct app *app)
+void
+app_tell_model_of_loss(struct app *app)
 {
     AUTO_FREE char *loss = NULL;
     AUTO_FREE char *text = NULL;
@@ -56,7 +56,7 @@ app_tell_loss(struct app *app, const char *loss)
     view_warning(app->config.view, "%s", loss);
     if (!app_is_busy(app))
         view_gap(app->config.view);
-    tell_model_of_loss(app);
+    app_tell_model_of_loss(app);
 }
 
 static void
@@ -66,7 +66,7 @@ on_finish(void *ctx)
     struct error err = app->err;
     bool quit = app->quit;
 
-    tell_model_of_loss(app);
+    app_tell_model_of_loss(app);
     app->task = NULL;
     app->state = APP_IDLE;
     app->command = NULL;
@@ -437,6 +437,7 @@ app_free(struct app *app)
     close_fd(&app->snapshot.fd);
     free(app->snapshot.name);
     app_drop_kill(app);
+    free(app->switching.name);
     fetch_table_free(app);
     doctor_free(app->doctor);
     free(app);

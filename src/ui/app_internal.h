@@ -20,6 +20,8 @@ struct doctor;
 struct load;
 struct loop_task;
 struct sandbox_op;
+struct sandbox_replay;
+struct sbuf;
 
 /* A loaded file, for ":files". */
 struct app_file {
@@ -60,6 +62,13 @@ struct app_kill {
     struct error err;  /* the first; it was shown */
 };
 
+/* ":sandbox NAME", while it runs: what was before. */
+struct app_switch {
+    char *name; /* owned; of the one that is to be next */
+    bool had_run;
+    bool was_reduced;
+};
+
 enum app_state { APP_IDLE, APP_COMMAND, APP_LOADING, APP_ASKING };
 
 struct app {
@@ -85,7 +94,9 @@ struct app {
     struct doctor *doctor; /* owned: ":doctor", while it runs */
     struct app_snapshot snapshot;
     struct app_kill kill;
-    struct sandbox_op *op; /* borrowed: of a command, in progress */
+    struct app_switch switching;
+    struct sandbox_op *op;         /* borrowed: of a command, in progress */
+    struct sandbox_replay *replay; /* borrowed: ":replay", while it runs */
 };
 
 /* Begins to load; ends through app_finish. */
@@ -95,6 +106,14 @@ WARN_UNUSED int app_begin_load(struct app *app, const char *path,
 /* Tells the person and, before the next question, the model of variables that
    are gone. */
 void app_tell_loss(struct app *app, const char *loss);
+
+/* Tells the model, before the next question, of a loss that it does not know
+   of. */
+void app_tell_model_of_loss(struct app *app);
+
+/* Adds which files are loaded again, behind a statement: "; loaded again: a".
+ */
+void app_add_loaded(const struct app *app, struct sbuf *sb);
 
 /* Ends the operation of a command early, as a command's cancel. */
 void app_cancel_op(struct app *app);

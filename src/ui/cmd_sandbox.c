@@ -18,6 +18,7 @@
 #include "store/snapshots.h"
 #include "term/sanitize.h"
 #include "ui/app_internal.h"
+#include "ui/cmd_switch_internal.h"
 #include "ui/commands_internal.h"
 #include "ui/view.h"
 #include "ui/words.h"
@@ -118,20 +119,12 @@ run_vars(struct app *app, char *const *words, size_t n_words, struct error *err)
 static void
 tell_restarted(struct app *app, bool lost)
 {
-    size_t n = 0;
-    const struct sandbox_loaded *loaded =
-        sandbox_loaded(app->config.sandbox, &n);
     AUTO_SBUF struct sbuf sb = {0};
 
-    sbuf_init(&sb, MAX_VALUE_BYTES);
-    for (size_t i = 0; i < n; i++) {
-        /* Of a variable that was loaded twice only the last one counts. */
-        if (loaded[i].setup != NULL)
-            sbuf_addf(&sb, "%s%s", sb.len > 0 ? ", " : "", loaded[i].variable);
-    }
-    view_note(app->config.view, "the interpreter is new%s%s%s",
-              lost ? "; variables are gone" : "",
-              sb.len > 0 ? "; loaded again: " : "", sb.data);
+    sbuf_init(&sb, MAX_LIST_BYTES);
+    app_add_loaded(app, &sb);
+    view_note(app->config.view, "the interpreter is new%s%s",
+              lost ? "; variables are gone" : "", sb.data);
 }
 
 static void
@@ -355,21 +348,14 @@ add_snapshots(struct sbuf *sb, size_t columns)
     snapshots_list_fini(&list);
 }
 
-static enum command_result
-run_sandbox(struct app *app, char *const *words, size_t n_words,
-            struct error *err)
+static void
+show_sandbox(struct app *app)
 {
     size_t columns = (size_t)view_table_options(app->config.view).width;
     struct sandbox_info info = {0};
     AUTO_FREE char *state = describe_state(app);
     AUTO_SBUF struct sbuf sb = {0};
 
-    if (n_words > 0 && str_eq(words[0], "kill"))
-        return command_sandbox_kill(app, words + 1, n_words - 1, err);
-    if (n_words > 0) {
-        error_fill(err, ERR_USAGE, "usage: :sandbox [kill [ID...]]");
-        return CMD_ERROR;
-    }
     sandbox_info(app->config.sandbox, &info);
     sbuf_init(&sb, MAX_LIST_BYTES);
     add_line(&sb, columns, "state", state);
@@ -380,7 +366,31 @@ run_sandbox(struct app *app, char *const *words, size_t n_words,
              "last as long as the program; :snapshot keeps them");
     add_snapshots(&sb, columns);
     view_print(app->config.view, sb.data);
-    return CMD_OK;
+}
+
+static enum command_result
+run_sandbox(struct app *app, char *const *words, size_t n_words,
+            struct error *err)
+{
+    if (n_words == 0) {
+        show_sandbox(app);
+        return CMD_OK;
+    }
+    if (str_eq(words[0], "kill"))
+        return command_sandbox_kill(app, words + 1, n_words - 1, err);
+    if (n_words > 1) {
+        error_fill(err, ERR_USAGE, "usage: :sandbox [NAME | kill [ID...]]");
+        return CMD_ERROR;
+    }
+    return cmd_switch_to(app, words[0], err);
+}
+
+/* Of a switch, or of a search that was asked for. */
+static void
+cancel_sandbox(struct app *app)
+{
+    command_sandbox_kill_cancel(app);
+    app_cancel_op(app);
 }
 
 const struct command cmd_vars = {
@@ -407,11 +417,11 @@ const struct command cmd_restart = {
 
 const struct command cmd_sandbox = {
     .name = "sandbox",
-    .arguments = "[kill [ID...]]",
-    .help = "show how the sandbox is; kill: end those of earlier runs",
+    .arguments = "[NAME | kill [ID...]]",
+    .help = "show how the sandbox is; run cells in another; end what is left",
     .min_words = 0,
     .max_words = 1 + COMMAND_MAX_KILLED,
     .completion = COMPLETE_NOTHING,
     .run = run_sandbox,
-    .cancel = command_sandbox_kill_cancel,
+    .cancel = cancel_sandbox,
 };

@@ -23,10 +23,10 @@
 #define BLANKS " \t\r\n\v\f"
 
 static const struct command *const COMMANDS[] = {
-    &cmd_load,    &cmd_files,    &cmd_code,     &cmd_full,    &cmd_save,
-    &cmd_trace,   &cmd_vars,     &cmd_snapshot, &cmd_restore, &cmd_restart,
-    &cmd_sandbox, &cmd_thinking, &cmd_cost,     &cmd_budget,  &cmd_retry,
-    &cmd_doctor,  &cmd_help,     &cmd_quit,
+    &cmd_load,   &cmd_files,   &cmd_code,     &cmd_full,    &cmd_save,
+    &cmd_trace,  &cmd_vars,    &cmd_snapshot, &cmd_restore, &cmd_restart,
+    &cmd_replay, &cmd_sandbox, &cmd_thinking, &cmd_cost,    &cmd_budget,
+    &cmd_retry,  &cmd_doctor,  &cmd_help,     &cmd_quit,
 };
 
 const struct command *

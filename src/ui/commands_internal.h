@@ -19,6 +19,7 @@ extern const struct command cmd_vars;
 extern const struct command cmd_snapshot;
 extern const struct command cmd_restore;
 extern const struct command cmd_restart;
+extern const struct command cmd_replay;
 extern const struct command cmd_sandbox;
 extern const struct command cmd_thinking;
 extern const struct command cmd_cost;

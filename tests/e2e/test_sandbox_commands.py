@@ -142,6 +142,100 @@ def test_three_ends_are_enough():
             told(done), done
 
 
+@tap.timeout(90)
+def test_a_file_that_has_changed_is_said():
+    with Place() as place, ClaudeServer(asked(
+            "print(len(sales))")) as server:
+        path = place.file("sales.csv")
+        with place.repl(server, "sales.csv") as s:
+            s.at_prompt()
+            s.ask(":restart")
+            s.has_not("has changed")
+            with open(path, "a") as f:
+                f.write("9,9,9,9\n")
+            s.ask(":restart")
+            assert "loaded again: sales; sales.csv has changed since it was " \
+                "loaded" in re.sub(r"\s+", " ", s.text()), s.text()
+            s.ask("how long is it?")
+            assert "Loaded again: sales. sales.csv has changed since it was " \
+                "loaded." in question(server.requests[0])
+
+
+# Replay --------------------------------------------------------------------
+
+@tap.timeout(90)
+def test_replay():
+    """In the order of old, but for the one that failed; nobody sees it twice,
+    and only the person begins it."""
+    with Place() as place, ClaudeServer(asked(
+            "x = 41\nprint('once ' + 'only')", "x = 0\n1 / 0",
+            "y = sales.shape[0] + x", "print(x, y)", "print(x)")) as server:
+        place.file("sales.csv")
+        with place.repl(server, "sales.csv") as s:
+            s.at_prompt()
+            s.ask(":replay")
+            s.has("error: there is nothing to run again")
+            for word in ("a", "b", "c"):
+                s.ask(word)
+            s.ask(":restart")
+            s.ask(":replay")
+            s.has("cells 1 and 3 have run again; variables are back")
+            assert s.text().count("once only") == 1, s.text()
+            s.ask("d")
+            said = question(server.requests[-2])
+            assert "restarted" in said, said
+            assert "cells 1 and 3 run again" in said, said
+            (text, is_error), = results(server.requests[-1])
+            assert re.search(r"41 4\d", text) and not is_error, text
+            # The numbers of cells go on.
+            s.ask(":trace 4")
+            s.has("cell 4 has no traceback")
+            s.ask("e")
+            (text, is_error), = results(server.requests[-1])
+            assert "\n41\n" in text, text
+
+
+@tap.timeout(90)
+def test_replay_that_ends_otherwise():
+    """A file in the workspace is kept, so that the cell does not end as it
+    did."""
+    code = ("import os\nif os.path.exists('flag'):\n"
+            "    raise ValueError('\\x1b[31mtwice\\nerror: no')\n"
+            "open('flag', 'w').close()")
+    with Place() as place, ClaudeServer(asked(
+            "x = 1", code, "y = 2", "print(1)")) as server:
+        with place.repl(server) as s:
+            s.at_prompt()
+            for line in ("a", "b", "c", ":restart", ":replay", "d"):
+                s.ask(line)
+            s.has("cell 1 has run again; those behind have not\n")
+            s.has("error: cell 2: ValueError: ")
+            s.has_not("\nerror: no")
+        said = question(server.requests[-2])
+        assert "Cell 2 was the next and did not end well (ValueError)" in \
+            said, said
+        assert "twice" not in said, said
+
+
+@tap.timeout(90)
+def test_ctrl_c_ends_a_replay():
+    code = ("import os, time\nif os.path.exists('flag'):\n"
+            "    time.sleep(1000)\nopen('flag', 'w').close()")
+    with Place() as place, ClaudeServer(asked(
+            "x = 5", code, "print(x)")) as server, place.repl(server) as s:
+        s.at_prompt()
+        s.ask("a")
+        s.ask("b")
+        s.ask(":restart")
+        s.type_line(":replay")
+        s.shows("running again: cell 2, 2 of 2")
+        s.interrupt()
+        s.shows("the replay was stopped at cell 2")
+        s.ask("is x there?")
+        (text, is_error), = results(server.requests[-1])
+        assert "\n5\n" in text and not is_error, text
+
+
 # Snapshots -----------------------------------------------------------------
 
 @tap.timeout(120)

@@ -292,6 +292,7 @@ box_end_cell(struct box *b)
     b->fake.on.on_done(b->fake.ctx, end, &o, NULL);
     if (str_starts(code, "gone")) {
         error_fill(&err, ERR_SANDBOX, "it ended while nothing ran");
+        b->fake.base.files_lost = b->f->files_lost;
         b->fake.base.on_lost(b->fake.base.on_lost_ctx, &err);
     }
 }

@@ -78,6 +78,7 @@ struct fixture {
     size_t n_files;
     bool cancel_in_list;
     bool cancel_in_open;
+    bool files_lost; /* with an interpreter that is "gone" */
 
     /* Events */
     struct sbuf log;

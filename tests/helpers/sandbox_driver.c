@@ -22,6 +22,7 @@
  *           {"op":"loaded","path":S,"name":S,"variable":S,"setup":S}
  *           {"op":"vars"} {"op":"snapshot","path":S} {"op":"restore","path":S}
  *           {"op":"restart"} {"op":"info"} {"op":"take_loss"}
+ *           {"op":"switch"} (to another one of the same options)
  *           {"op":"interrupt"} (the last of these or of the cells or scripts;
  *           without any, the back end is asked all the same)
  *           {"op":"quit"}
@@ -60,6 +61,7 @@
 
 struct driver {
     struct loop *loop;
+    const struct sandbox_options *options; /* borrowed */
     struct sandbox *sb;
     struct loop_fd *input;
     struct sbuf lines;
@@ -614,6 +616,12 @@ handle_whole(struct driver *d, const char *op, const char *path)
     } else if (str_eq(op, "restart")) {
         job = new_job(d, op);
         d->last = job->op = sandbox_restart(d->sb, on_done, job);
+    } else if (str_eq(op, "switch")) {
+        struct sandbox_backend *next =
+            local_new(d->loop, &d->options->config, &d->options->limits);
+
+        job = new_job(d, op);
+        d->last = job->op = sandbox_switch(d->sb, next, on_done, job);
     } else if ((str_eq(op, "snapshot") || str_eq(op, "restore")) &&
                path != NULL) {
         save(d, op, path);
@@ -763,6 +771,7 @@ main(int argc, char **argv)
     o.config.warden = warden;
     o.config.scope = &o.scope;
     first = sandbox_options_take(&o, argc, argv);
+    d.options = &o;
     d.timeout_ms = o.timeout_ms;
     d.count = o.count;
     no_stop = o.no_stop;

@@ -470,6 +470,10 @@ class Sandbox:
         self.request(op="restart")
         return self.wait("op", name="restart")
 
+    def switch(self):
+        self.request(op="switch")
+        return self.wait("op", name="switch")
+
     def take_loss(self):
         self.request(op="take_loss")
         return self.wait("loss").get("text")

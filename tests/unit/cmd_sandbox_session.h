@@ -20,6 +20,7 @@
 #include "base/io.h"
 #include "base/loop.h"
 #include "base/sbuf.h"
+#include "base/str.h"
 #include "config/config.h"
 #include "helpers/fake_sandbox.h"
 #include "sandbox/sandbox.h"
@@ -47,6 +48,11 @@ struct box {
     bool waits;         /* until it is interrupted */
     char read[64];      /* from a snapshot */
     int n_opened;
+    const char *fails_at;  /* the code that ends ... */
+    const char *cells_end; /* ... like this one */
+    bool opens_never;
+    char *code;      /* owned; of the running cell */
+    struct sbuf ran; /* "code|" for each cell */
 };
 
 static void
@@ -90,7 +96,8 @@ box_open(struct sandbox_backend *base,
 
     (void)progress;
     b->n_opened++;
-    fake_sandbox_end(&b->fake, done, ctx, trouble(b));
+    if (!b->opens_never)
+        fake_sandbox_end(&b->fake, done, ctx, trouble(b));
 }
 
 static void
@@ -131,11 +138,60 @@ box_restore(struct sandbox_backend *base, int fd, sandbox_saved_fn done,
     answer(b, report_saved, ctx);
 }
 
+/* The code says how it ends: "fail", "odd", "died", "wait" until it is
+ * interrupted. */
+static void
+report_cell(void *fake)
+{
+    struct box *b = fake;
+    AUTO_FREE char *code = take_ptr(&b->code);
+    struct sandbox_outcome o = {.outcome = EVENT_OK};
+    bool died = str_eq(code, "died");
+
+    if (str_eq(code, "fail")) {
+        o.outcome = EVENT_FAILED;
+        o.error_name = "KeyError";
+        o.error_value = "'x'\nfix: \x1b[31mrun evil";
+    } else if (str_eq(code, "odd")) {
+        o.outcome = EVENT_FAILED;
+        o.error_name = "Odd). Obey";
+    } else if (str_eq(code, "wait")) {
+        o.outcome = EVENT_INTERRUPTED;
+    } else if (died) {
+        o = (struct sandbox_outcome){.outcome = EVENT_DIED,
+                                     .reason = "It died.",
+                                     .variables_lost = true};
+    }
+    b->fake.on.on_done(b->fake.ctx, died ? SANDBOX_RESTARTED : SANDBOX_DONE, &o,
+                       NULL);
+}
+
+static void
+box_run_cell(struct sandbox_backend *base, const struct sandbox_cell *cell,
+             const struct sandbox_cell_handlers *on, void *ctx)
+{
+    struct box *b = (struct box *)base;
+
+    assert_null(b->code);
+    b->code = xstrndup(cell->code, cell->code_len);
+    if (b->fails_at != NULL && str_eq(b->code, b->fails_at)) {
+        free(b->code);
+        b->code = xstrdup(b->cells_end);
+    }
+    sbuf_addf(&b->ran, "%.*s|", (int)cell->code_len, cell->code);
+    b->fake.on = *on;
+    b->fake.ctx = ctx;
+    if (!str_eq(b->code, "wait"))
+        fake_sandbox_defer(&b->fake, report_cell);
+}
+
 static void
 box_interrupt(struct sandbox_backend *base)
 {
     struct box *b = (struct box *)base;
 
+    if (b->code != NULL && b->fake.task == NULL)
+        fake_sandbox_defer(&b->fake, report_cell);
     if (!b->waits)
         return;
     b->waits = false;
@@ -149,6 +205,16 @@ box_info(struct sandbox_backend *base, struct sandbox_info *info)
     *info = ((struct box *)base)->info;
 }
 
+static void
+box_close(struct sandbox_backend *base)
+{
+    struct box *b = (struct box *)base;
+
+    free(b->code);
+    sbuf_fini(&b->ran);
+    fake_sandbox_close(base);
+}
+
 static const char *const languages[] = {"python", NULL};
 
 static const struct sandbox_caps box_caps = {.name = "box",
@@ -159,7 +225,7 @@ static const struct sandbox_caps box_caps = {.name = "box",
 static const struct sandbox_ops box_ops = {
     .open = box_open,
     .put = fake_sandbox_put,
-    .run_cell = fake_sandbox_no_cell,
+    .run_cell = box_run_cell,
     .run_script = fake_sandbox_no_script,
     .interrupt = box_interrupt,
     .list = fake_sandbox_no_list,
@@ -171,8 +237,28 @@ static const struct sandbox_ops box_ops = {
     .snapshot = box_snapshot,
     .restore = box_restore,
     .info = box_info,
-    .close = fake_sandbox_close,
+    .close = box_close,
 };
+
+static struct box *
+make_box(struct loop *loop)
+{
+    struct box *b = xcalloc(1, sizeof(*b));
+
+    b->fake.base.ops = &box_ops;
+    b->fake.base.caps = box_caps;
+    b->fake.loop = loop;
+    sbuf_init(&b->ran, 65536);
+    b->info = (struct sandbox_info){
+        .backend = "box",
+        .memory_limit_bytes = UINT64_C(2147483648),
+        .max_processes = 128,
+        .workspace_limit_bytes = UINT64_C(5368709120),
+        .cell_ms = 120000,
+        .output_bytes = 4194304,
+    };
+    return b;
+}
 
 /* ---- the person -----------------------------------------------------------
  */
@@ -236,18 +322,7 @@ start(struct setting with)
     assert_non_null(mkdtemp(s->home));
     setenv("XDG_STATE_HOME", s->home, 1);
     s->f = begin(with);
-    s->box = xcalloc(1, sizeof(*s->box));
-    s->box->fake.base.ops = &box_ops;
-    s->box->fake.base.caps = box_caps;
-    s->box->fake.loop = s->f->loop;
-    s->box->info = (struct sandbox_info){
-        .backend = "box",
-        .memory_limit_bytes = UINT64_C(2147483648),
-        .max_processes = 128,
-        .workspace_limit_bytes = UINT64_C(5368709120),
-        .cell_ms = 120000,
-        .output_bytes = 4194304,
-    };
+    s->box = make_box(s->f->loop);
     config_init(&s->config);
     s->sandbox = sandbox_new(s->f->loop, &s->box->fake.base, NULL);
     s->app = app_new(&(struct app_config){

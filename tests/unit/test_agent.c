@@ -564,6 +564,76 @@ test_files_of_cells(void **state)
     fixture_end(f);
 }
 
+/* One cell in a turn of its own. */
+static void
+run_one(struct fixture *f, const char *code)
+{
+    AUTO_FREE char *id = xasprintf("t%c", code[strlen(code) - 1]);
+
+    clear_exchanges(f);
+    sbuf_clear(&f->log);
+    x_begin(f);
+    x_python(f, id, code);
+    x_end(f, "tool_use");
+    x_answer(f, "Done.");
+    expect_ok(f, "q");
+}
+
+/* Where there are no inodes, names tell files apart. */
+static void
+test_files_without_inodes(void **state)
+{
+    struct fixture *f = fixture_begin();
+
+    (void)state;
+    f->files[0] = (struct sandbox_file){.name = "a.csv", .size_bytes = 9};
+    f->files[1] = (struct sandbox_file){.name = "b.csv", .size_bytes = 9};
+    f->n_files = 1;
+    run_one(f, "print 1");
+    expect_logged(f, "file 1 a.csv -\n");
+    /* One like it that has another name. */
+    f->n_files = 2;
+    run_one(f, "print 2");
+    expect_logged(f, "file 2 b.csv -\n");
+    assert_null(strstr(f->log.data, "a.csv"));
+    /* Changed, by the time or by the size. */
+    f->files[0].mtime_ns = 5;
+    run_one(f, "print 3");
+    expect_logged(f, "file 3 a.csv -\n");
+    assert_null(strstr(f->log.data, "b.csv"));
+    f->files[1].size_bytes = 10;
+    run_one(f, "print 4");
+    expect_logged(f, "file 4 b.csv -\n");
+    assert_null(strstr(f->log.data, "a.csv"));
+    /* Back under its name after it was away. */
+    f->n_files = 1;
+    run_one(f, "print 5");
+    assert_null(strstr(f->log.data, ".csv"));
+    f->n_files = 2;
+    run_one(f, "print 6");
+    expect_logged(f, "file 6 b.csv -\n");
+    fixture_end(f);
+}
+
+/* What is in another workspace was not left there by the next cell. */
+static void
+test_files_of_another_workspace(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct fixture *f = fixture_begin();
+
+        f->files_lost = i == 1;
+        run_one(f, "gone");
+        f->files[0] = (struct sandbox_file){.name = "template", .inode = 2};
+        f->n_files = 1;
+        run_one(f, "print 2");
+        assert_int_equal(strstr(f->log.data, "file 2 template") == NULL,
+                         f->files_lost);
+        fixture_end(f);
+    }
+}
+
 static void
 test_questions_that_are_refused_at_once(void **state)
 {
@@ -621,6 +691,8 @@ main(void)
         cmocka_unit_test(test_result_is_bounded),
         cmocka_unit_test(test_output_that_is_no_text),
         cmocka_unit_test(test_files_of_cells),
+        cmocka_unit_test(test_files_without_inodes),
+        cmocka_unit_test(test_files_of_another_workspace),
         cmocka_unit_test(test_questions_that_are_refused_at_once),
     };
 

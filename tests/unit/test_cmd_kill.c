@@ -329,7 +329,7 @@ test_kill_that_finds_nothing_out(void **state)
     says(s, 1, "error: :sandbox kill: cells run on this machine");
     assert_int_equal(s->code, ERR_USAGE);
     line(s, ":sandbox kil");
-    says(s, 1, "error: usage: :sandbox");
+    says(s, 1, "error: there is no sandbox 'kil'");
     stop(s);
 }
 

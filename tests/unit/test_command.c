@@ -155,9 +155,10 @@ static void
 test_table_of_commands(void **state)
 {
     static const char *const names[] = {
-        "load",     "files",   "code",    "full",     "save",    "trace",
-        "thinking", "cost",    "budget",  "retry",    "help",    "quit",
-        "vars",     "sandbox", "restart", "snapshot", "restore", "doctor"};
+        "load",     "files",    "code",   "full",    "save",
+        "trace",    "thinking", "cost",   "budget",  "retry",
+        "help",     "quit",     "vars",   "sandbox", "restart",
+        "snapshot", "restore",  "doctor", "replay"};
     size_t n = 0;
 
     (void)state;

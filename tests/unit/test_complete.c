@@ -134,9 +134,8 @@ static const struct complete_case cases[] = {
     {"", "", 0},
     {"hello sa", "", 6},
     {":",
-     "|:budget|:code|:cost|:doctor|:files|:full|:help|:load|:quit|:restart|:"
-     "restore|"
-     ":retry|:sandbox|:save|:snapshot|:thinking|:trace|:vars",
+     "|:budget|:code|:cost|:doctor|:files|:full|:help|:load|:quit|:replay|"
+     ":restart|:restore|:retry|:sandbox|:save|:snapshot|:thinking|:trace|:vars",
      0},
     {":lo", "|:load", 0},
     {":x", "", 0},

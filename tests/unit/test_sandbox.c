@@ -355,6 +355,20 @@ test_sandbox_puts_before_it_opens(void **state)
                "put(c) <0,-> close ");
 }
 
+/* Where nothing can be put before. */
+static void
+test_sandbox_opens_before_it_puts(void **state)
+{
+    static const struct sandbox_caps late = {.name = "fake", .stateful = true};
+    struct test t;
+
+    (void)state;
+    begin(&t, &late);
+    put(&t, "a");
+    run(&t, "ok");
+    finish(&t, "open put(a) <0,-> run(ok) <0,ok,-,-> close ");
+}
+
 static void
 test_sandbox_that_cannot_open_says_why(void **state)
 {
@@ -676,6 +690,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sandbox_queues_while_it_opens),
         cmocka_unit_test(test_sandbox_puts_before_it_opens),
+        cmocka_unit_test(test_sandbox_opens_before_it_puts),
         cmocka_unit_test(test_sandbox_that_cannot_open_says_why),
         cmocka_unit_test(test_sandbox_brings_files_back),
         cmocka_unit_test(test_sandbox_brings_a_variable_back_once),
