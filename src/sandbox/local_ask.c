@@ -18,15 +18,10 @@
 #include "base/json.h"
 #include "base/loop.h"
 #include "base/str.h"
-#include "base/utf8.h"
 #include "sandbox/local_internal.h"
 #include "sandbox/workspace_internal.h"
 
 #define MAX_LINE_BYTES 512u
-#define MAX_TEXT_BYTES 256u
-/* More than there can be; the interpreter may say anything. */
-#define MAX_MORE 1000000000
-#define MAX_WHY_BYTES 200u
 #define SNAPSHOT_SECONDS 10
 #define SNAPSHOT_BYTES ((uint64_t)1 << 30)
 #define STATE_TRIES 3
@@ -52,14 +47,6 @@ static const struct local_ask ask_restore = {
 /* --- the end of it --- */
 
 static void
-free_texts(char **texts, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        free(texts[i]);
-    free(texts);
-}
-
-static void
 remove_file(struct local *l)
 {
     struct local_asked *a = &l->asked;
@@ -80,65 +67,12 @@ local_ask_init(struct local *l)
     l->asked.state_fd = -1;
 }
 
-static void
-fini_asked(struct local_asked *a, size_t texts_each)
-{
-    free_texts(a->names, a->n_names * texts_each);
-    free_texts(a->left_out, a->n_left_out * 2);
-}
-
-/* How many texts are kept of one variable. */
-static size_t
-texts_each(const struct local_asked *a)
-{
-    return a->ask == &ask_vars ? 3 : 1;
-}
-
 void
 local_ask_drop(struct local *l)
 {
     remove_file(l);
-    fini_asked(&l->asked, texts_each(&l->asked));
+    kernel_answer_fini(&l->asked.answer);
     local_ask_init(l);
-}
-
-static void
-tell_vars(const struct local_asked *a)
-{
-    struct sandbox_vars vars = {.n_vars = a->n_names, .n_left_out = a->n_more};
-    AUTO_FREE struct sandbox_variable *list =
-        xcalloc(a->n_names + 1, sizeof(list[0]));
-
-    for (size_t i = 0; i < a->n_names; i++) {
-        list[i].name = a->names[3 * i];
-        list[i].type = a->names[3 * i + 1];
-        list[i].size = a->names[3 * i + 2];
-    }
-    vars.vars = list;
-    a->vars_done(a->ctx, &vars, NULL);
-}
-
-static void
-tell_saved(const struct local_asked *a)
-{
-    struct sandbox_saved saved = {
-        .names = (const char *const *)a->names,
-        .n_names = a->n_names,
-        .n_more = a->n_more,
-        .n_left_out = a->n_left_out,
-        .n_left_out_more = a->n_left_out_more,
-        .n_bytes = a->n_bytes,
-        .duration_ms = clock_now_ms() - a->started_ms,
-    };
-    AUTO_FREE struct sandbox_left_out *list =
-        xcalloc(a->n_left_out + 1, sizeof(list[0]));
-
-    for (size_t i = 0; i < a->n_left_out; i++) {
-        list[i].name = a->left_out[2 * i];
-        list[i].why = a->left_out[2 * i + 1];
-    }
-    saved.left_out = list;
-    a->saved_done(a->ctx, &saved, NULL);
 }
 
 static void
@@ -146,7 +80,6 @@ report_asked(void *ctx)
 {
     struct local *l = ctx;
     struct local_asked a = l->asked;
-    size_t each = texts_each(&a);
 
     l->task = NULL;
     remove_file(l);
@@ -157,10 +90,12 @@ report_asked(void *ctx)
     else if (a.err.code != ERR_NONE)
         a.saved_done(a.ctx, NULL, &a.err);
     else if (a.vars_done != NULL)
-        tell_vars(&a);
+        kernel_answer_tell_vars(&a.answer, a.vars_done, a.ctx);
     else
-        tell_saved(&a);
-    fini_asked(&a, each);
+        kernel_answer_tell_saved(&a.answer, a.n_bytes,
+                                 clock_now_ms() - a.started_ms, a.saved_done,
+                                 a.ctx);
+    kernel_answer_fini(&a.answer);
     if (a.lost && !l->dead && l->base.on_lost != NULL)
         l->base.on_lost(l->base.on_lost_ctx, &a.loss);
     local_leave(l);
@@ -198,76 +133,6 @@ local_ask_lost(struct local *l)
 
 /* --- what the kernel answers --- */
 
-static char *
-keep_text(const char *text)
-{
-    size_t len = strlen(text);
-
-    return xstrndup(text, utf8_floor(text, len, MAX_TEXT_BYTES));
-}
-
-static void
-add_text(char ***texts, size_t n, const char *text)
-{
-    *texts = xgrow(*texts, n, sizeof(char *));
-    (*texts)[n] = keep_text(text != NULL ? text : "");
-}
-
-/* How many more there are than are named. */
-static uint64_t
-read_more(const struct cJSON *event, const char *key)
-{
-    int64_t more = json_int(event, key, 0);
-
-    return more <= 0 ? 0 : more < MAX_MORE ? (uint64_t)more : MAX_MORE;
-}
-
-static void
-read_vars(struct local_asked *a, const struct cJSON *event)
-{
-    const struct cJSON *item = json_first(json_get(event, "vars"));
-
-    a->n_more = read_more(event, "left_out");
-    for (; item != NULL; item = json_next(item)) {
-        const char *name = json_string(item, "name");
-
-        if (name == NULL)
-            continue;
-        if (a->n_names >= SANDBOX_MAX_VARS) {
-            a->n_more++;
-            continue;
-        }
-        add_text(&a->names, 3 * a->n_names, name);
-        add_text(&a->names, 3 * a->n_names + 1, json_string(item, "type"));
-        add_text(&a->names, 3 * a->n_names + 2, json_string(item, "size"));
-        a->n_names++;
-    }
-}
-
-static void
-read_saved(struct local_asked *a, const struct cJSON *event)
-{
-    const struct cJSON *item = json_first(json_get(event, a->ask->changed));
-
-    a->n_more = read_more(event, "more");
-    a->n_left_out_more = read_more(event, "left_out_more");
-    for (; item != NULL && a->n_names < SANDBOX_MAX_SAVED;
-         item = json_next(item))
-        if (json_value_string(item) != NULL)
-            add_text(&a->names, a->n_names++, json_value_string(item));
-    item = json_first(json_get(event, "left_out"));
-    for (; item != NULL && a->n_left_out < SANDBOX_MAX_SAVED;
-         item = json_next(item)) {
-        const char *name = json_string(item, "name");
-
-        if (name == NULL)
-            continue;
-        add_text(&a->left_out, 2 * a->n_left_out, name);
-        add_text(&a->left_out, 2 * a->n_left_out + 1, json_string(item, "why"));
-        a->n_left_out++;
-    }
-}
-
 /* What the kernel says went wrong, in one line. */
 static void
 fill_refusal(const struct local *l, enum event_outcome stop, const char *text,
@@ -298,10 +163,7 @@ fill_refusal(const struct local *l, enum event_outcome stop, const char *text,
     case EVENT_LIMIT:
         break;
     }
-    line = xstrndup(text, utf8_floor(text, strlen(text), MAX_WHY_BYTES));
-    for (char *p = line; *p != '\0'; p++)
-        if (*p == '\n' || *p == '\r')
-            *p = ' ';
+    line = kernel_answer_line(text);
     error_fill(err, ERR_DATA, "%s: %s", doing, line);
 }
 
@@ -354,10 +216,10 @@ local_ask_answer(struct local *l, const struct cJSON *event)
         fill_refusal(l, stop, error, &err);
         end_ask(l, &err);
     } else if (a->ask == &ask_vars) {
-        read_vars(a, event);
+        kernel_answer_read_vars(&a->answer, event);
         end_ask(l, NULL);
     } else {
-        read_saved(a, event);
+        kernel_answer_read_saved(&a->answer, event, a->ask->changed);
         if (a->ask == &ask_snapshot)
             copy_out(l);
         else

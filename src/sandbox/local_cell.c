@@ -18,11 +18,9 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/str.h"
-#include "model/output.h"
 #include "sandbox/local_internal.h"
 #include "sandbox/local_scope_internal.h"
 #include "sandbox/local_watchdog_internal.h"
-#include "sandbox/mime_bundle_internal.h"
 
 /* The next SIGINT, each after the one before. */
 #define SECOND_SIGINT_MS 200
@@ -36,7 +34,6 @@
 #define MAX_SILENT_MS 30000
 
 #define MAX_REQUEST (8u << 20) /* a code of 1 MiB, escaped */
-#define MAX_INDEX 1000
 #define MAX_REASON 512u
 #define MAX_STATUS 255
 #define MAX_SIGNAL 64
@@ -75,7 +72,7 @@ report(struct local *l, enum sandbox_end end, struct sandbox_outcome *outcome,
     AUTO_FREE char *reason = take_ptr(&l->cell.reason);
 
     outcome->reason = reason;
-    outcome->output_dropped_bytes = (int64_t)l->cell.n_dropped;
+    outcome->output_dropped_bytes = (int64_t)l->cell.show.n_dropped;
     local_cell_drop(l);
     on.on_done(ctx, end, outcome, err);
 }
@@ -130,7 +127,7 @@ outcome_of(const struct local *l, const char *status, const struct cJSON *error)
 {
     bool ok = !l->cell.is_script && str_eq(status, "ok");
 
-    if (l->cell.stop != EVENT_OK && (!ok || l->cell.flooded))
+    if (l->cell.stop != EVENT_OK && (!ok || l->cell.show.flooded))
         return l->cell.stop;
     if (l->cell.is_script)
         return EVENT_FAILED;
@@ -194,7 +191,7 @@ handle_script(struct local *l, const struct cJSON *event)
         local_scope_oom_kills(l->scope) > l->cell.oom_kills)
         l->cell.stop = EVENT_MEMORY;
     if (l->cell.stop != EVENT_OK &&
-        (!ok || l->cell.flooded || json_bool(event, "stopped", false)))
+        (!ok || l->cell.show.flooded || json_bool(event, "stopped", false)))
         outcome.outcome = l->cell.stop;
     else
         outcome.outcome = ok ? EVENT_OK : EVENT_FAILED;
@@ -471,10 +468,17 @@ handle_begin(struct local *l)
 }
 
 static void
-flood(struct local *l)
+on_flood(void *owner)
 {
-    l->cell.flooded = true;
-    local_cell_stop(l, EVENT_OUTPUT_LIMIT);
+    local_cell_stop(owner, EVENT_OUTPUT_LIMIT);
+}
+
+static bool
+is_open(void *owner)
+{
+    const struct local *l = owner;
+
+    return !l->dead && l->cell_active;
 }
 
 static void
@@ -518,76 +522,13 @@ void
 local_cell_text(struct local *l, enum event_stream stream, const char *data,
                 size_t len)
 {
-    uint64_t left = l->limits.output_bytes - l->cell.n_bytes;
-    size_t keep = len;
-
-    if (l->cell.flooded)
-        keep = 0;
-    else if (len > left)
-        keep = (size_t)left;
-    l->cell.n_bytes += keep;
-    l->cell.n_dropped += len - keep;
-    if (keep < len && !l->cell.flooded)
-        flood(l);
-    if (keep > 0)
-        l->cell.on.on_bytes(l->cell.ctx, stream, data, keep);
+    kernel_show_text(&l->cell.show, stream, data, len);
 }
 
 static void
 note(struct local *l, const char *kind, const char *text)
 {
     l->cell.on.on_note(l->cell.ctx, kind, text);
-}
-
-static void
-handle_show(struct local *l, const struct cJSON *event, bool is_result)
-{
-    AUTO_FREE char *refused = NULL;
-    struct error err = {0};
-    struct output *out = mime_bundle_parse(
-        json_get(event, "data"), json_get(event, "meta"), &refused, &err);
-
-    if (out != NULL) {
-        int64_t index = json_int(event, "i", 0);
-
-        out->is_result = is_result;
-        out->index = index >= 0 && index <= MAX_INDEX ? (int)index : MAX_INDEX;
-        if (out->png != NULL && ++l->cell.n_images > SANDBOX_MAX_IMAGES)
-            flood(l);
-        else
-            l->cell.on.on_output(l->cell.ctx, out);
-        output_free(out);
-    }
-    if (refused != NULL && !l->dead && l->cell_active)
-        note(l, "limit", refused);
-}
-
-static void
-handle_note(struct local *l, const struct cJSON *event)
-{
-    AUTO_FREE char *kind =
-        json_dup_string(event, "kind", SANDBOX_MAX_NAME_BYTES);
-    AUTO_FREE char *text =
-        json_dup_string(event, "text", SANDBOX_MAX_VALUE_BYTES);
-
-    if (text != NULL)
-        note(l, kind != NULL ? kind : "", text);
-}
-
-/* Within the limits of a cell; what is past them is dropped, but its end is
-   not. */
-static bool
-count_event(struct local *l, size_t len)
-{
-    l->cell.n_events++;
-    l->cell.n_event_bytes += len;
-    if (l->cell.flooded)
-        return false;
-    if (l->cell.n_events <= SANDBOX_MAX_EVENTS &&
-        l->cell.n_event_bytes <= SANDBOX_MAX_EVENT_BYTES)
-        return true;
-    flood(l);
-    return false;
 }
 
 bool
@@ -620,14 +561,7 @@ local_cell_event(struct local *l, const struct cJSON *event, size_t len)
     }
     if (l->cell.is_script)
         return false;
-    if (!count_event(l, len))
-        return true;
-    if (strcmp(name, "display") == 0)
-        handle_show(l, event, false);
-    else if (strcmp(name, "result") == 0)
-        handle_show(l, event, true);
-    else if (strcmp(name, "note") == 0)
-        handle_note(l, event);
+    kernel_show_event(&l->cell.show, event, len);
     return true;
 }
 
@@ -677,6 +611,12 @@ begin(struct local *l, int64_t timeout_ms)
 {
     struct local_cell *c = &l->cell;
 
+    c->show = (struct kernel_show){.on = &c->on,
+                                   .ctx = c->ctx,
+                                   .output_bytes = l->limits.output_bytes,
+                                   .on_flood = on_flood,
+                                   .is_open = is_open,
+                                   .owner = l};
     local_link_release(l->link);
     c->id = ++l->next_id;
     c->started_ms = clock_now_ms();

@@ -19,6 +19,8 @@
 #include "base/error.h"
 #include "base/proc.h"
 #include "base/sbuf.h"
+#include "sandbox/kernel_answer_internal.h"
+#include "sandbox/kernel_show_internal.h"
 #include "sandbox/local.h"
 #include "sandbox/local_bwrap_internal.h"
 #include "sandbox/local_files_internal.h"
@@ -74,15 +76,7 @@ struct local_asked {
     struct error err;
     bool lost; /* the interpreter, with it */
     struct error loss;
-
-    /* Owned texts of the answer: names, or names, types and sizes; and what
-       was left out with its reasons. */
-    char **names;
-    size_t n_names;
-    char **left_out;
-    size_t n_left_out;
-    uint64_t n_more;
-    uint64_t n_left_out_more;
+    struct kernel_answer answer;
     uint64_t n_bytes;
 };
 
@@ -109,12 +103,7 @@ struct local_cell {
     enum event_outcome stop;   /* why it was asked to stop; EVENT_OK: was not */
     enum event_outcome ending; /* how it ended, once it is LOCAL_ENDING */
     char *reason;              /* owned */
-    uint64_t n_bytes;          /* written so far */
-    uint64_t n_dropped;
-    uint64_t n_event_bytes;
-    unsigned n_events;
-    unsigned n_images;
-    bool flooded;           /* past a limit: the rest is dropped */
+    struct kernel_show show;
     struct local_room room; /* on the disk, when it began */
     struct loop_timer *timeout;
     struct loop_timer *again; /* the next SIGINT */

@@ -73,9 +73,8 @@ if [ -n "$src" ] && [ -n "$build" ] && ! {
         *) cp -R "$name" "$tree/tests/" ;;
         esac
     done
-    for name in sandbox_driver lineedit_driver turn_driver e2b_api_driver; do
-        [ ! -e "$build/tests/helpers/$name" ] ||
-            cp "$build/tests/helpers/$name" "$tree/tests/helpers/"
+    for name in "$build"/tests/helpers/*_driver; do
+        [ ! -x "$name" ] || cp "$name" "$tree/tests/helpers/"
     done
     chmod -R a+rX "$tree"
     for argument; do

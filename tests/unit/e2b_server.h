@@ -39,7 +39,8 @@ struct exchange {
     const char *body;    /* NULL: "" */
     const char *headers; /* each with its line end; NULL: "" */
     enum server_act act;
-    size_t fill; /* that many spaces behind the body */
+    size_t fill;     /* that many spaces behind the body */
+    size_t body_len; /* of one that has NULs in it; 0: up to the first */
 };
 
 #define ANSWER(r, s, b)                                                        \
@@ -121,6 +122,7 @@ static void
 server_answer(struct server_peer *p, const struct exchange *x)
 {
     const char *body = x->body != NULL ? x->body : "";
+    size_t len = x->body_len > 0 ? x->body_len : strlen(body);
     bool half = x->act == SERVER_HALF || x->act == SERVER_CLOSES_HALF;
 
     p->closes = x->act == SERVER_CLOSES || x->act == SERVER_CLOSES_HALF ||
@@ -132,9 +134,10 @@ server_answer(struct server_peer *p, const struct exchange *x)
                   x->headers != NULL ? x->headers : "");
         if (x->status != 204) {
             sbuf_addf(&p->out, "Content-Length: %zu\r\n",
-                      strlen(body) + x->fill + (half ? 10 : 0));
+                      len + x->fill + (half ? 10 : 0));
         }
-        sbuf_addf(&p->out, "\r\n%s", body);
+        sbuf_add_str(&p->out, "\r\n");
+        sbuf_add(&p->out, body, len);
         sbuf_add_repeat(&p->out, ' ', x->fill);
     }
     server_write(p);

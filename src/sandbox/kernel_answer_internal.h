@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * What our own interpreter answers to requests that are no cells: the list of
+ * variables, and what was saved or brought back. Pure but for the callbacks;
+ * all of it is untrusted and bounded here.
+ */
+#ifndef SANDBOX_KERNEL_ANSWER_INTERNAL_H
+#define SANDBOX_KERNEL_ANSWER_INTERNAL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "sandbox/sandbox.h"
+
+struct cJSON;
+
+/* Zero is a valid empty one. Owned texts: names, or names, types and sizes; and
+   what was left out with its reasons. */
+struct kernel_answer {
+    char **names;
+    size_t n_names;
+    size_t texts_each; /* of a name: 3 of a variable, else 1 or 0 */
+    char **left_out;
+    size_t n_left_out;
+    uint64_t n_more;
+    uint64_t n_left_out_more;
+};
+
+void kernel_answer_fini(struct kernel_answer *a);
+
+/* Takes an answer to "vars". */
+void kernel_answer_read_vars(struct kernel_answer *a,
+                             const struct cJSON *event);
+
+/* Takes an answer to "snapshot" or "restore"; changed: the member of it with
+   the names. */
+void kernel_answer_read_saved(struct kernel_answer *a,
+                              const struct cJSON *event, const char *changed);
+
+void kernel_answer_tell_vars(const struct kernel_answer *a, sandbox_vars_fn fn,
+                             void *ctx);
+void kernel_answer_tell_saved(const struct kernel_answer *a, uint64_t n_bytes,
+                              int64_t duration_ms, sandbox_saved_fn fn,
+                              void *ctx);
+
+/* What the interpreter says went wrong, as one line of bounded length; owned by
+   the caller. */
+char *kernel_answer_line(const char *text);
+
+#endif
