@@ -18,8 +18,6 @@
 #include "sandbox/e2b_kernel_internal.h"
 
 #define MAX_LINE_BYTES 1024u
-#define SNAPSHOT_SECONDS 10
-#define SNAPSHOT_BYTES ((int64_t)1 << 30)
 
 /* --- the end of it --- */
 
@@ -145,8 +143,9 @@ download(struct e2b_kernel *k)
 {
     struct e2b_asked *a = &k->asked;
 
-    a->call = e2b_file_download(k->site, a->path, a->fd, 0, SNAPSHOT_BYTES,
-                                on_downloaded, k, &a->err);
+    a->call = e2b_file_download(k->site, a->path, a->fd, 0,
+                                (int64_t)KERNEL_SNAPSHOT_BYTES, on_downloaded,
+                                k, &a->err);
     if (a->call == NULL)
         end_later(k);
 }
@@ -210,8 +209,8 @@ send_ask(struct e2b_kernel *k)
     if (a->path != NULL)
         json_add_member_str(&sb, "path", a->path);
     if (strcmp(a->op, "snapshot") == 0) {
-        json_add_member_int(&sb, "limit_s", SNAPSHOT_SECONDS);
-        json_add_member_int(&sb, "limit_bytes", SNAPSHOT_BYTES);
+        json_add_member_int(&sb, "limit_s", KERNEL_SNAPSHOT_SECONDS);
+        json_add_member_int(&sb, "limit_bytes", (int64_t)KERNEL_SNAPSHOT_BYTES);
     }
     sbuf_add_char(&sb, '}');
     e2b_kernel_send(k, &sb);
@@ -274,22 +273,6 @@ on_uploaded(void *ctx, const struct e2b_data_result *result)
     e2b_kernel_leave(k);
 }
 
-/* "restoring variables: the snapshot has 5.0 GB, at most 1.1 GB are read" */
-static void
-refuse_size(struct e2b_asked *a, uint64_t n_bytes)
-{
-    AUTO_SBUF struct sbuf size = {0};
-    AUTO_SBUF struct sbuf limit = {0};
-
-    sbuf_init(&size, MAX_LINE_BYTES);
-    sbuf_init(&limit, MAX_LINE_BYTES);
-    str_add_bytes(&size, n_bytes);
-    str_add_bytes(&limit, (uint64_t)SNAPSHOT_BYTES);
-    error_fill(&a->err, ERR_TOO_LARGE,
-               "%s: the snapshot has %s, at most %s are read", a->doing,
-               size.data, limit.data);
-}
-
 void
 e2b_kernel_restore(struct e2b_runner *r, int fd, sandbox_saved_fn done,
                    void *ctx)
@@ -297,20 +280,16 @@ e2b_kernel_restore(struct e2b_runner *r, int fd, sandbox_saved_fn done,
     struct e2b_kernel *k = (struct e2b_kernel *)r;
     struct e2b_asked *a =
         begin_ask(k, "restore", "restoring variables", "restored", ctx);
-    struct stat st;
 
     a->saved_done = done;
     a->fd = fd;
-    if (a->err.code == ERR_NONE && fstat(fd, &st) != 0)
-        error_fill_errno(&a->err, ERR_IO, "%s", a->doing);
-    if (a->err.code == ERR_NONE && st.st_size > SNAPSHOT_BYTES)
-        refuse_size(a, (uint64_t)st.st_size);
+    if (a->err.code == ERR_NONE)
+        (void)!kernel_answer_check_size(fd, a->doing, &a->n_bytes, &a->err);
     if (a->err.code == ERR_NONE) {
         a->path = make_path();
-        a->n_bytes = (uint64_t)st.st_size;
         k->state = E2B_KERNEL_ASKING;
-        a->call = e2b_file_upload(k->site, a->path, fd, 0, st.st_size, NULL,
-                                  on_uploaded, k, &a->err);
+        a->call = e2b_file_upload(k->site, a->path, fd, 0, (int64_t)a->n_bytes,
+                                  NULL, on_uploaded, k, &a->err);
     }
     if (a->err.code != ERR_NONE)
         end_later(k);

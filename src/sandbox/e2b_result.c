@@ -40,7 +40,7 @@ static const struct {
 };
 
 void
-e2b_result_init(struct e2b_result *r, uint64_t output_bytes,
+e2b_result_init(struct e2b_cell_result *r, uint64_t output_bytes,
                 const struct sandbox_cell_handlers *on, void *ctx)
 {
     memset(r, 0, sizeof(*r));
@@ -50,22 +50,23 @@ e2b_result_init(struct e2b_result *r, uint64_t output_bytes,
 }
 
 void
-e2b_result_fini(struct e2b_result *r)
+e2b_result_fini(struct e2b_cell_result *r)
 {
     free(r->error_name);
     free(r->error_value);
     free(r->traceback);
+    free(r->hint);
     memset(r, 0, sizeof(*r));
 }
 
 static void
-note(struct e2b_result *r, const char *text)
+note(struct e2b_cell_result *r, const char *text)
 {
     r->on->on_note(r->ctx, "limit", text);
 }
 
 static void
-begin(struct e2b_result *r)
+begin(struct e2b_cell_result *r)
 {
     if (r->begun)
         return;
@@ -76,7 +77,7 @@ begin(struct e2b_result *r)
 /* --- what it writes --- */
 
 static void
-write_text(struct e2b_result *r, const struct cJSON *event,
+write_text(struct e2b_cell_result *r, const struct cJSON *event,
            enum event_stream stream)
 {
     const char *text = json_string(event, "text");
@@ -96,13 +97,13 @@ write_text(struct e2b_result *r, const struct cJSON *event,
 }
 
 static void
-take_stdout(struct e2b_result *r, const struct cJSON *event)
+take_stdout(struct e2b_cell_result *r, const struct cJSON *event)
 {
     write_text(r, event, EVENT_STDOUT);
 }
 
 static void
-take_stderr(struct e2b_result *r, const struct cJSON *event)
+take_stderr(struct e2b_cell_result *r, const struct cJSON *event)
 {
     write_text(r, event, EVENT_STDERR);
 }
@@ -111,17 +112,20 @@ take_stderr(struct e2b_result *r, const struct cJSON *event)
 
 /* A text of the cell's as one line. The caller owns it; NULL: there is none. */
 static char *
-label(const struct cJSON *object, const char *key)
+one_line(const struct cJSON *object, const char *key)
 {
-    AUTO_FREE char *copy = NULL;
+    char *copy = json_dup_string(object, key, MAX_LABEL_BYTES);
 
-    if (str_blank(json_string(object, key)))
-        return NULL;
-    copy = json_dup_string(object, key, MAX_LABEL_BYTES);
-    for (char *c = copy; *c != '\0'; c++)
+    for (char *c = copy; c != NULL && *c != '\0'; c++)
         if (*c == '\n' || *c == '\r')
             *c = ' ';
-    return take_ptr(&copy);
+    return copy;
+}
+
+static char *
+label(const struct cJSON *object, const char *key)
+{
+    return str_blank(json_string(object, key)) ? NULL : one_line(object, key);
 }
 
 static size_t
@@ -213,7 +217,7 @@ strip_space(const char *text, size_t *len)
 /* Whether this cell has shown the picture before: a figure that is the last
    expression comes as a result and as a display. */
 static bool
-was_shown(struct e2b_result *r, const char *png, size_t len)
+was_shown(struct e2b_cell_result *r, const char *png, size_t len)
 {
     char hex[HASH_HEX_BYTES];
 
@@ -272,7 +276,7 @@ find_table(const struct cJSON *event)
 }
 
 static void
-show(struct e2b_result *r, const struct cJSON *event,
+show(struct e2b_cell_result *r, const struct cJSON *event,
      const struct mime_bundle_parts *parts)
 {
     AUTO_FREE char *refused = NULL;
@@ -293,9 +297,98 @@ show(struct e2b_result *r, const struct cJSON *event,
     output_free(out);
 }
 
+/* --- what our own kernel says --- */
+
 static void
-take_result(struct e2b_result *r, const struct cJSON *event)
+take_own_show(struct e2b_cell_result *r, const struct cJSON *line,
+              const struct cJSON *event, bool is_result)
 {
+    const struct cJSON *meta = json_get(event, "meta");
+    const char *text = json_string(line, "text");
+    const char *png = json_string(line, "png");
+    AUTO_FREE char *refused = NULL;
+    AUTO_FREE char *stripped = NULL;
+    struct mime_bundle_parts parts = {
+        .text = text != NULL && text[0] == '=' ? text + 1 : text,
+        .table = json_get(json_get(line, "extra"), MIME_BUNDLE_TABLE),
+    };
+    AUTO_FREE char *title = one_line(meta, "title");
+    AUTO_FREE char *what = one_line(meta, "what");
+    struct output *out = NULL;
+
+    parts.title = title;
+    parts.what = what;
+    if (png != NULL && r->n_images == SANDBOX_MAX_IMAGES)
+        r->flooded = true;
+    if (r->flooded)
+        return;
+    if (png != NULL) {
+        parts.png = stripped = strip_space(png, &parts.png_len);
+        r->images[r->n_images++][0] = '\0';
+    }
+    out = mime_bundle_make(&parts, &refused, NULL);
+    if (out != NULL) {
+        out->is_result = is_result;
+        out->index = r->n_outputs++;
+        r->on->on_output(r->ctx, out);
+    }
+    if (refused != NULL)
+        note(r, refused);
+    output_free(out);
+}
+
+static void
+take_own_note(struct e2b_cell_result *r, const struct cJSON *event)
+{
+    AUTO_FREE char *kind =
+        json_dup_string(event, "kind", SANDBOX_MAX_NAME_BYTES);
+    AUTO_FREE char *text =
+        json_dup_string(event, "text", SANDBOX_MAX_VALUE_BYTES);
+
+    if (text != NULL && !r->flooded)
+        r->on->on_note(r->ctx, kind != NULL ? kind : "", text);
+}
+
+static void
+take_own_done(struct e2b_cell_result *r, const struct cJSON *event)
+{
+    const struct cJSON *error = json_get(event, "error");
+    const char *status = json_string(event, "status");
+
+    if (r->is_done || r->has_error)
+        return;
+    r->is_done = true;
+    r->interrupted = status != NULL && strcmp(status, "interrupted") == 0;
+    r->has_error = json_is_object(error);
+    r->error_name = json_dup_string(error, "name", SANDBOX_MAX_NAME_BYTES);
+    r->error_value = json_dup_string(error, "value", SANDBOX_MAX_VALUE_BYTES);
+    r->traceback = json_dup_string(error, "traceback", SANDBOX_MAX_TRACE_BYTES);
+    r->hint = json_dup_string(error, "hint", SANDBOX_MAX_VALUE_BYTES);
+}
+
+static void
+take_own(struct e2b_cell_result *r, const struct cJSON *line,
+         const struct cJSON *event)
+{
+    const char *name = json_string(event, "ev");
+
+    if (name == NULL)
+        return;
+    if (strcmp(name, "display") == 0 || strcmp(name, "result") == 0)
+        take_own_show(r, line, event, name[0] == 'r');
+    else if (strcmp(name, "note") == 0)
+        take_own_note(r, event);
+    else if (strcmp(name, "done") == 0)
+        take_own_done(r, event);
+    else if (r->on_event != NULL)
+        r->on_event(r->ctx, event);
+}
+
+static void
+take_result(struct e2b_cell_result *r, const struct cJSON *event)
+{
+    const struct cJSON *own =
+        json_get(json_get(event, "extra"), E2B_RESULT_EVENT);
     const struct cJSON *chart = json_get(event, "chart");
     const char *base64 = json_string(event, "png");
     AUTO_FREE char *printed = NULL;
@@ -305,6 +398,10 @@ take_result(struct e2b_result *r, const struct cJSON *event)
     struct mime_bundle_parts parts = {.table = find_table(event)};
 
     begin(r);
+    if (own != NULL) {
+        take_own(r, event, own);
+        return;
+    }
     if (r->flooded)
         return;
     if (base64 != NULL) {
@@ -417,7 +514,7 @@ meaning_of(const struct cJSON *event)
 }
 
 static void
-take_error(struct e2b_result *r, const struct cJSON *event)
+take_error(struct e2b_cell_result *r, const struct cJSON *event)
 {
     enum e2b_end end = meaning_of(event);
     AUTO_FREE char *trace = NULL;
@@ -428,7 +525,7 @@ take_error(struct e2b_result *r, const struct cJSON *event)
             r->said = end;
         return;
     }
-    if (r->has_error)
+    if (r->has_error || r->is_done)
         return;
     r->has_error = true;
     r->error_name = json_dup_string(event, "name", SANDBOX_MAX_NAME_BYTES);
@@ -441,7 +538,7 @@ take_error(struct e2b_result *r, const struct cJSON *event)
 /* --- events --- */
 
 static void
-take_count(struct e2b_result *r, const struct cJSON *event)
+take_count(struct e2b_cell_result *r, const struct cJSON *event)
 {
     int64_t count = json_int(event, "execution_count", 0);
 
@@ -451,14 +548,14 @@ take_count(struct e2b_result *r, const struct cJSON *event)
 }
 
 static void
-take_end(struct e2b_result *r, const struct cJSON *event)
+take_end(struct e2b_cell_result *r, const struct cJSON *event)
 {
     (void)event;
     r->ended = true;
 }
 
 static void
-take_mark(struct e2b_result *r, const struct cJSON *event)
+take_mark(struct e2b_cell_result *r, const struct cJSON *event)
 {
     (void)event;
     r->said = E2B_END_LOST;
@@ -467,7 +564,7 @@ take_mark(struct e2b_result *r, const struct cJSON *event)
 /* All others, keepalives among them, are skipped. */
 static const struct {
     const char *type;
-    void (*take)(struct e2b_result *r, const struct cJSON *event);
+    void (*take)(struct e2b_cell_result *r, const struct cJSON *event);
     bool counts; /* towards the limits of what a cell shows */
 } events[] = {
     {"number_of_executions", take_count, false},
@@ -480,7 +577,7 @@ static const struct {
 };
 
 static void
-count_event(struct e2b_result *r, size_t len)
+count_event(struct e2b_cell_result *r, size_t len)
 {
     r->n_events++;
     r->n_event_bytes += len;
@@ -490,7 +587,7 @@ count_event(struct e2b_result *r, size_t len)
 }
 
 void
-e2b_result_take(struct e2b_result *r, const struct e2b_line *line)
+e2b_result_take(struct e2b_cell_result *r, const struct e2b_line *line)
 {
     const char *type = json_string(line->event, "type");
 
@@ -521,7 +618,7 @@ e2b_result_take(struct e2b_result *r, const struct e2b_line *line)
 /* --- the end --- */
 
 enum e2b_end
-e2b_result_end(const struct e2b_result *r)
+e2b_result_end(const struct e2b_cell_result *r)
 {
     if (r->said == E2B_END_LOST)
         return E2B_END_LOST;
@@ -531,7 +628,7 @@ e2b_result_end(const struct e2b_result *r)
 }
 
 int
-e2b_result_outcome(const struct e2b_result *r, struct sandbox_outcome *out,
+e2b_result_outcome(const struct e2b_cell_result *r, struct sandbox_outcome *out,
                    struct error *err)
 {
     enum e2b_end end = e2b_result_end(r);
@@ -554,10 +651,13 @@ e2b_result_outcome(const struct e2b_result *r, struct sandbox_outcome *out,
         break;
     case E2B_END_OPEN:
     case E2B_END_OK:
-        out->outcome = r->has_error ? EVENT_FAILED : EVENT_OK;
+        out->outcome = r->interrupted ? EVENT_INTERRUPTED
+                       : r->has_error ? EVENT_FAILED
+                                      : EVENT_OK;
         out->error_name = r->error_name;
         out->error_value = r->error_value;
         out->traceback = r->traceback;
+        out->hint = r->hint;
         break;
     }
     return 0;

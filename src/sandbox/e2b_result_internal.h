@@ -16,8 +16,15 @@
 #include "base/hash.h"
 #include "sandbox/sandbox.h"
 
+struct cJSON;
 struct e2b_line;
 struct error;
+
+/* The media type under which our own kernel, where it lives in the service's
+   interpreter (e2b_setup.py), sends its events: those of the local sandbox, of
+   which text, table and picture are beside it in the bundle. The text has
+   a "=" in front of it. */
+#define E2B_RESULT_EVENT "application/x-sandpiper-event.v1+json"
 
 /* How the server says that a cell ended. */
 enum e2b_end {
@@ -27,10 +34,14 @@ enum e2b_end {
     E2B_END_LOST     /* the interpreter is gone, and its variables */
 };
 
-struct e2b_result {
+struct e2b_cell_result {
     const struct sandbox_cell_handlers *on; /* borrowed */
     void *ctx;
     uint64_t output_bytes; /* limit of what it writes */
+
+    /* Gets events of our own kernel that belong to no cell ("ready", "vars");
+       may be NULL. */
+    void (*on_event)(void *ctx, const struct cJSON *event);
 
     bool begun;
     bool flooded;      /* past a limit: what follows is dropped; the owner stops
@@ -44,6 +55,9 @@ struct e2b_result {
     char *error_name;  /* owned */
     char *error_value; /* owned */
     char *traceback;   /* owned */
+    char *hint;        /* owned */
+    bool is_done;      /* our own kernel has said how it ended */
+    bool interrupted;  /* and that it was */
 
     uint64_t n_bytes;
     uint64_t n_dropped;
@@ -56,23 +70,23 @@ struct e2b_result {
 
 /* All handlers but on_done must be set; they must not release r. on and ctx
    outlive it. */
-void e2b_result_init(struct e2b_result *r, uint64_t output_bytes,
+void e2b_result_init(struct e2b_cell_result *r, uint64_t output_bytes,
                      const struct sandbox_cell_handlers *on, void *ctx);
-void e2b_result_fini(struct e2b_result *r);
+void e2b_result_fini(struct e2b_cell_result *r);
 
 /* Takes one line and calls the handlers but on_done. Events of other types and
    all behind the end are skipped. */
-void e2b_result_take(struct e2b_result *r, const struct e2b_line *line);
+void e2b_result_take(struct e2b_cell_result *r, const struct e2b_line *line);
 
-enum e2b_end e2b_result_end(const struct e2b_result *r);
+enum e2b_end e2b_result_end(const struct e2b_cell_result *r);
 
 /*
- * At the end of the answer: outcome, error_name, error_value, traceback, reason
- * (static), variables_lost and output_dropped_bytes of *out; texts are borrowed
- * from r. Errors: ERR_NET when the answer was cut: the body ended without
- * end_of_execution, and how the cell ended is not known.
+ * At the end of the answer: outcome, error_name, error_value, traceback, hint,
+ * reason (static), variables_lost and output_dropped_bytes of *out; texts are
+ * borrowed from r. Errors: ERR_NET when the answer was cut: the body ended
+ * without end_of_execution, and how the cell ended is not known.
  */
-WARN_UNUSED int e2b_result_outcome(const struct e2b_result *r,
+WARN_UNUSED int e2b_result_outcome(const struct e2b_cell_result *r,
                                    struct sandbox_outcome *out,
                                    struct error *err);
 

@@ -57,6 +57,7 @@ struct e2b_runner_config {
     int figure_width_px;   /* 0: matplotlib's own */
     int figure_height_px;
     int figure_dpi;
+    bool has_network; /* cells may reach anything: packages can be installed */
 };
 
 /* One thing at a time, but for interrupt and kill. */

@@ -7,16 +7,21 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
+#include "base/error.h"
 #include "base/json.h"
+#include "base/sbuf.h"
+#include "base/str.h"
 #include "base/utf8.h"
 
 #define MAX_TEXT_BYTES 256u
 /* More than there can be; the interpreter may say anything. */
 #define MAX_MORE 1000000000
 #define MAX_WHY_BYTES 200u
+#define MAX_SIZE_BYTES 64u
 
 static void
 free_texts(char **texts, size_t n)
@@ -157,4 +162,26 @@ kernel_answer_line(const char *text)
         if (*p == '\n' || *p == '\r')
             *p = ' ';
     return line;
+}
+
+int
+kernel_answer_check_size(int fd, const char *doing, uint64_t *n_bytes,
+                         struct error *err)
+{
+    AUTO_SBUF struct sbuf size = {0};
+    AUTO_SBUF struct sbuf limit = {0};
+    struct stat st;
+
+    if (fstat(fd, &st) != 0)
+        return err_set_errno(err, ERR_IO, "%s", doing);
+    *n_bytes = (uint64_t)st.st_size;
+    if (*n_bytes <= KERNEL_SNAPSHOT_BYTES)
+        return 0;
+    sbuf_init(&size, MAX_SIZE_BYTES);
+    sbuf_init(&limit, MAX_SIZE_BYTES);
+    str_add_bytes(&size, *n_bytes);
+    str_add_bytes(&limit, KERNEL_SNAPSHOT_BYTES);
+    return err_set(err, ERR_TOO_LARGE,
+                   "%s: the snapshot has %s, at most %s are read", doing,
+                   size.data, limit.data);
 }

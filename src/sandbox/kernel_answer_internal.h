@@ -10,9 +10,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/cleanup.h"
 #include "sandbox/sandbox.h"
 
 struct cJSON;
+struct error;
+
+/* Of a snapshot: what it may take and have. */
+#define KERNEL_SNAPSHOT_SECONDS 10
+#define KERNEL_SNAPSHOT_BYTES ((uint64_t)1 << 30)
 
 /* Zero is a valid empty one. Owned texts: names, or names, types and sizes; and
    what was left out with its reasons. */
@@ -46,5 +52,10 @@ void kernel_answer_tell_saved(const struct kernel_answer *a, uint64_t n_bytes,
 /* What the interpreter says went wrong, as one line of bounded length; owned by
    the caller. */
 char *kernel_answer_line(const char *text);
+
+/* Whether the file fd is too large to be read as a snapshot; *n_bytes: what it
+   has. doing: for the message. Errors: ERR_TOO_LARGE, ERR_IO. */
+WARN_UNUSED int kernel_answer_check_size(int fd, const char *doing,
+                                         uint64_t *n_bytes, struct error *err);
 
 #endif

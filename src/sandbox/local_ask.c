@@ -22,8 +22,6 @@
 #include "sandbox/workspace_internal.h"
 
 #define MAX_LINE_BYTES 512u
-#define SNAPSHOT_SECONDS 10
-#define SNAPSHOT_BYTES ((uint64_t)1 << 30)
 #define STATE_TRIES 3
 
 /* In the workspace, and never listed. */
@@ -199,8 +197,9 @@ copy_out(struct local *l)
         return;
     }
     a->n_bytes = (uint64_t)st.st_size;
-    l->copy = local_copy_start(l->loop, l->op_fd, 0, (off_t)SNAPSHOT_BYTES,
-                               true, a->fd, NULL, end_copy_out, NULL, l);
+    l->copy =
+        local_copy_start(l->loop, l->op_fd, 0, (off_t)KERNEL_SNAPSHOT_BYTES,
+                         true, a->fd, NULL, end_copy_out, NULL, l);
 }
 
 void
@@ -332,7 +331,7 @@ send_ask(struct local *l, uint64_t limit_bytes)
     if (l->asked.name[0] != '\0')
         json_add_member_str(&sb, "path", path);
     if (limit_bytes > 0) {
-        json_add_member_int(&sb, "limit_s", SNAPSHOT_SECONDS);
+        json_add_member_int(&sb, "limit_s", KERNEL_SNAPSHOT_SECONDS);
         json_add_member_int(&sb, "limit_bytes", (int64_t)limit_bytes);
     }
     sbuf_add_str(&sb, "}\n");
@@ -364,7 +363,8 @@ local_snapshot(struct sandbox_backend *b, int fd, sandbox_saved_fn done,
     a->saved_done = done;
     a->fd = fd;
     if (need_idle(l, &err) == 0 &&
-        local_disk_find(l, a->ask->doing, SNAPSHOT_BYTES, &room, &err) == 0)
+        local_disk_find(l, a->ask->doing, KERNEL_SNAPSHOT_BYTES, &room, &err) ==
+            0)
         a->state_fd = open_state(l, &err);
     if (err.code != ERR_NONE) {
         end_ask(l, &err);
@@ -392,41 +392,36 @@ end_copy_in(void *ctx, const struct error *err)
         send_ask(l, 0);
 }
 
-/* "restoring variables: the snapshot has 5.0 GB, at most 1.1 GB are read" */
+/* "restoring variables: the snapshot has 5.0 GB, at most 1.1 GB fit" */
 static int
-refuse_size(const struct local *l, enum error_code code, uint64_t n_bytes,
-            uint64_t limit_bytes, const char *may, struct error *err)
+refuse_size(const struct local *l, uint64_t room_bytes, struct error *err)
 {
     AUTO_SBUF struct sbuf size = {0};
     AUTO_SBUF struct sbuf limit = {0};
 
     sbuf_init(&size, MAX_LINE_BYTES);
     sbuf_init(&limit, MAX_LINE_BYTES);
-    str_add_bytes(&size, n_bytes);
-    str_add_bytes(&limit, limit_bytes);
-    return err_set(err, code, "%s: the snapshot has %s, at most %s %s",
-                   l->asked.ask->doing, size.data, limit.data, may);
+    str_add_bytes(&size, l->asked.n_bytes);
+    str_add_bytes(&limit, room_bytes);
+    return err_set(err, ERR_LIMIT,
+                   "%s: the snapshot has %s, at most %s fit into the workspace",
+                   l->asked.ask->doing, size.data, limit.data);
 }
 
 static int
 begin_copy_in(struct local *l, struct error *err)
 {
     struct local_asked *a = &l->asked;
-    struct stat st;
     uint64_t room;
 
     if (need_idle(l, err) < 0 ||
-        local_disk_find(l, a->ask->doing, SNAPSHOT_BYTES, &room, err) < 0)
+        local_disk_find(l, a->ask->doing, KERNEL_SNAPSHOT_BYTES, &room, err) <
+            0)
         return -1;
-    if (fstat(a->fd, &st) != 0)
-        return err_set_errno(err, ERR_IO, "%s", a->ask->doing);
-    if ((uint64_t)st.st_size > SNAPSHOT_BYTES)
-        return refuse_size(l, ERR_TOO_LARGE, (uint64_t)st.st_size,
-                           SNAPSHOT_BYTES, "are read", err);
-    if ((uint64_t)st.st_size > room)
-        return refuse_size(l, ERR_LIMIT, (uint64_t)st.st_size, room,
-                           "fit into the workspace", err);
-    a->n_bytes = (uint64_t)st.st_size;
+    if (kernel_answer_check_size(a->fd, a->ask->doing, &a->n_bytes, err) < 0)
+        return -1;
+    if (a->n_bytes > room)
+        return refuse_size(l, room, err);
     a->state_fd = open_state(l, err);
     if (a->state_fd < 0)
         return -1;
@@ -452,6 +447,6 @@ local_restore(struct sandbox_backend *b, int fd, sandbox_saved_fn done,
         end_ask(l, &err);
         return;
     }
-    l->copy = local_copy_start(l->loop, fd, 0, (off_t)SNAPSHOT_BYTES, true,
-                               l->op_fd, NULL, end_copy_in, NULL, l);
+    l->copy = local_copy_start(l->loop, fd, 0, (off_t)KERNEL_SNAPSHOT_BYTES,
+                               true, l->op_fd, NULL, end_copy_in, NULL, l);
 }

@@ -73,7 +73,7 @@ class State:
         # armed: SIGINT may raise. pending: one came while it might not.
         self.armed = self.pending = self.interrupted = False
         self.signal_time = 0.0
-        self.in_cell = self.silent = self.mute = False
+        self.in_cell = self.silent = self.mute = self.online = False
         self.waking = -1
         self.n_begun = 0
         self.limits = dict(LIMITS)
@@ -99,7 +99,7 @@ class State:
         self.libraries = {}
         self.paths = ()
         self.workspace = ""
-        self.namespace = {}
+        self.namespace, self.theirs = {}, {}
 
 
 S = State()

@@ -154,8 +154,8 @@ def describe_error(error):
     described = {"name": type_name(error)[:256], "value": cut(value, 4096),
                  "traceback": cut(text, 16384)}
     try:
-        hint = column_hint(error) or network_hint(error) \
-            or package_hint(error)
+        hint = column_hint(error) or not S.online and (
+            network_hint(error) or package_hint(error))
     except BaseException as other:
         reraise_interrupt(other)
         hint = None

@@ -193,9 +193,14 @@ def run_script(command, capture=False, program="/bin/sh"):
 
 def shell(command, capture=False):
     command = expand(command).strip()
-    if INSTALLS.match(command):
+    if is_install(command):
         return installs()
     return run_script(command, capture)
+
+
+def is_install(command):
+    """Whether it could only fail, and slowly."""
+    return not S.online and INSTALLS.match(command)
 
 
 def installs(_rest=None):
@@ -315,9 +320,14 @@ def pylab_line(_rest):
 
 
 def pip_line(rest):
-    if INSTALLS.match("pip " + rest.strip()):
+    if is_install("pip " + rest.strip()):
         return installs()
     return run_script("exec %s -m pip %s" % (sys.executable, expand(rest)))
+
+
+def package_line(program):
+    return lambda rest: shell(program + " " + rest) if S.online \
+        else installs()
 
 
 def lsmagic_line(_rest):
@@ -331,7 +341,8 @@ def change_directory(rest):
 
 LINES = {
     "time": time_line, "timeit": timeit_line, "pip": pip_line,
-    "conda": installs, "mamba": installs, "uv": installs,
+    "conda": package_line("conda"), "mamba": package_line("mamba"),
+    "uv": package_line("uv"),
     "cd": change_directory, "pwd": lambda _rest: os.getcwd(),
     "env": env_line, "set_env": env_line, "run": run_line, "who": who_line,
     "who_ls": lambda _rest: [v["name"]
@@ -400,7 +411,7 @@ def begin_capture(rest):
 
 def bash_cell(_rest, body):
     program = "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"
-    if INSTALLS.match(body.strip()):
+    if is_install(body.strip()):
         installs()
     else:
         run_script(body, program=program)

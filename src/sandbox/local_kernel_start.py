@@ -204,9 +204,8 @@ def leave_as_it_is(path, *_, dir_fd=None, follow_symlinks=True, **__):
         raise PermissionError(1, os.strerror(1), path)
 
 
-def prepare_cells():
+def prepare_cells(user):
     """The module __main__ of the cells, and the builtins they get."""
-    user = type(sys)("__main__")
     user.__builtins__ = builtins
     modules["__main__"] = user
     S.namespace = user.__dict__
@@ -323,4 +322,4 @@ def run():
     prepare_descriptors()
     start_threads()
     S.libraries = find_libraries()
-    prepare_cells()
+    prepare_cells(type(sys)("__main__"))

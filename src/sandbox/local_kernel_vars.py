@@ -98,8 +98,9 @@ def is_imported(obj):
 
 def all_names():
     """Names of the cells that are not the kernel's, in their order."""
-    return [name for name in list(S.namespace)
-            if type(name) is str and not name.startswith("_")]
+    return [name for name, value in list(S.namespace.items())
+            if type(name) is str and not name.startswith("_")
+            and not (name in S.theirs and S.theirs[name] is value)]
 
 
 def user_names():

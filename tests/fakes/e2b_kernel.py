@@ -183,6 +183,10 @@ class Kernel:
 
     def result(self, value, is_main):
         bundle = bundle_of(value)
+        text = bundle.get("text/plain")
+        # Of whatever is shown, as the service does.
+        if text and text[0] in "'\"" and text[-1] == text[0]:
+            bundle["text/plain"] = text[1:-1]
         event = {"type": "result"}
         extra = {}
         for kind, data in bundle.items():

@@ -31,7 +31,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 struct run {
-    struct e2b_result result;
+    struct e2b_cell_result result;
     struct sbuf out;
     size_t n_bytes;
     size_t n_outputs;
@@ -99,7 +99,10 @@ on_note(void *ctx, const char *kind, const char *text)
 {
     struct run *r = ctx;
 
-    require(!r->over && strcmp(kind, "limit") == 0, "another note");
+    require(!r->over, "a note at a wrong time");
+    require(strlen(kind) <= SANDBOX_MAX_NAME_BYTES &&
+                strlen(text) <= SANDBOX_MAX_VALUE_BYTES,
+            "a note that is too long");
     sbuf_add_str(&r->out, text);
 }
 
@@ -134,7 +137,7 @@ take(void *ctx, const struct e2b_line *line)
 
     r->over = r->result.ended;
     e2b_result_take(&r->result, line);
-    if (!had_error && r->result.traceback != NULL)
+    if (!had_error && !r->result.is_done && r->result.traceback != NULL)
         check_trace(r->result.traceback, json_string(line->event, "traceback"));
     return 0;
 }

@@ -107,7 +107,7 @@ take(void *ctx, const struct e2b_line *line)
 
 /* Feeds an answer, cut once; out gets what the handlers were told. */
 static void
-play(struct e2b_result *r, const char *text, size_t cut, struct sbuf *out)
+play(struct e2b_cell_result *r, const char *text, size_t cut, struct sbuf *out)
 {
     struct e2b_lines l;
     struct error err = {0};
@@ -201,7 +201,7 @@ test_what_handlers_are_told(void **state)
     for (size_t i = 0; i < LEN(cases); i++)
         for (size_t cut = 0; cut <= strlen(cases[i].text); cut++) {
             AUTO_SBUF struct sbuf out = {0};
-            struct e2b_result r;
+            struct e2b_cell_result r;
 
             sbuf_init(&out, 1 << 20);
             play(&r, cases[i].text, cut, &out);
@@ -250,7 +250,7 @@ test_chart_is_described(void **state)
             RESULT("\"png\":\"" PNG "\",\"chart\":%s"), cases[i].chart);
         AUTO_FREE char *expect =
             xasprintf("begin|display 0 640x480%s|", cases[i].expect);
-        struct e2b_result r;
+        struct e2b_cell_result r;
 
         sbuf_init(&out, 4096);
         play(&r, text, 0, &out);
@@ -316,7 +316,7 @@ test_how_it_ended(void **state)
         AUTO_SBUF struct sbuf out = {0};
         struct sandbox_outcome outcome = {0};
         struct error err = {0};
-        struct e2b_result r;
+        struct e2b_cell_result r;
         bool is_lost = cases[i].expect_end == E2B_END_LOST;
 
         sbuf_init(&out, 4096);
@@ -383,7 +383,7 @@ test_traceback_is_mended(void **state)
             "\"traceback\":\"%s\"}\n" END,
             cases[i].trace);
         struct sandbox_outcome outcome = {0};
-        struct e2b_result r;
+        struct e2b_cell_result r;
 
         sbuf_init(&out, 4096);
         play(&r, text, 0, &out);
@@ -403,7 +403,7 @@ test_error_is_bounded(void **state)
     AUTO_SBUF struct sbuf text = {0};
     AUTO_SBUF struct sbuf out = {0};
     struct sandbox_outcome outcome = {0};
-    struct e2b_result r;
+    struct e2b_cell_result r;
 
     (void)state;
     sbuf_init(&out, 4096);
@@ -429,7 +429,7 @@ test_limit_of_output(void **state)
     AUTO_SBUF struct sbuf text = {0};
     AUTO_SBUF struct sbuf out = {0};
     struct sandbox_outcome outcome = {0};
-    struct e2b_result r;
+    struct e2b_cell_result r;
 
     (void)state;
     sbuf_init(&out, 4096);
@@ -455,7 +455,7 @@ check_count(size_t n, bool pictures, size_t expect, bool expect_flood)
 {
     AUTO_SBUF struct sbuf text = {0};
     AUTO_SBUF struct sbuf out = {0};
-    struct e2b_result r;
+    struct e2b_cell_result r;
     size_t n_shown = 0;
 
     sbuf_init(&out, 1u << 20);
@@ -492,7 +492,7 @@ test_line_that_was_too_long(void **state)
 {
     struct e2b_line line = {.len = E2B_LINES_MAX_BYTES};
     AUTO_SBUF struct sbuf out = {0};
-    struct e2b_result r;
+    struct e2b_cell_result r;
 
     (void)state;
     sbuf_init(&out, 4096);
@@ -512,7 +512,7 @@ static void
 test_count_of_the_interpreter(void **state)
 {
     AUTO_SBUF struct sbuf out = {0};
-    struct e2b_result r;
+    struct e2b_cell_result r;
 
     (void)state;
     sbuf_init(&out, 4096);
