@@ -369,6 +369,10 @@ struct sandbox_backend {
        goes past a limit. The owner suspends it, with its variables. Same ctx.
      */
     void (*on_runaway)(void *ctx);
+
+    /* Set by struct sandbox while it calls stop: nothing will be wanted soon,
+       so that all that costs is ended, and files may be lost. */
+    bool for_good;
 };
 
 struct sandbox_limits {

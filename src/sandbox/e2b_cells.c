@@ -26,7 +26,12 @@
 #define MAX_SETUPS 2u
 #define MAX_PYTHON_BYTES 200u
 
-enum { HEALTH_MS = 30000, SETUP_MS = 90000, PING_MS = 30000 };
+enum {
+    HEALTH_MS = 30000,
+    SETUP_MS = 90000,
+    PING_MS = 30000,
+    CUT_PING_MS = 8000 /* of one that was just asked to stop */
+};
 
 #define RESTARTED "The interpreter was restarted. " SANDBOX_LOST_TEXT
 #define NOT_RUN                                                                \
@@ -500,6 +505,15 @@ cells_kill(struct e2b_runner *r)
     c->kill_task = loop_defer(c->site->loop, begin_kill, c);
 }
 
+static void
+cells_end(struct e2b_runner *r, e2b_run_fn fn, void *ctx)
+{
+    struct e2b_cells *c = begin(r, end_with_fn, ctx);
+
+    c->fn = fn;
+    cells_kill(r);
+}
+
 /* --- reconnect --- */
 
 static void
@@ -521,6 +535,10 @@ then_pinged(struct e2b_cells *c, const struct e2b_execute_end *end)
         free(c->contexts[0].id);
         c->contexts[0].id = NULL;
         e2b_cells_lose(c, loss);
+    } else if (end->trouble == E2B_TROUBLE_LATE) {
+        /* It is at something that does not stop. */
+        c->killing = true;
+        begin_kill(c);
     } else if (end->trouble != E2B_TROUBLE_NONE) {
         e2b_cells_fail(c, end->trouble, end->err);
     } else if (e2b_result_end(end->result) == E2B_END_LOST ||
@@ -532,15 +550,13 @@ then_pinged(struct e2b_cells *c, const struct e2b_execute_end *end)
 }
 
 static void
-cells_reconnect(struct e2b_runner *r, e2b_run_fn fn, void *ctx)
+ping(struct e2b_cells *c)
 {
-    struct e2b_cells *c = begin(r, end_with_fn, ctx);
     struct e2b_execute_handlers on = e2b_cells_quiet;
     struct e2b_execute_spec spec =
         e2b_cells_spec(c, "looking for the interpreter");
     AUTO_SBUF struct sbuf code = {0};
 
-    c->fn = fn;
     sbuf_init(&code, MAX_CODE_BYTES);
     if (c->is_hosted)
         e2b_cells_add_hosted(&code, "{\"op\":\"ping\",\"id\":1}");
@@ -548,9 +564,31 @@ cells_reconnect(struct e2b_runner *r, e2b_run_fn fn, void *ctx)
         sbuf_add_str(&code, "None");
     spec.code = code.data;
     spec.code_len = code.len;
-    spec.limit_ms = PING_MS;
+    spec.limit_ms = c->was_cut ? CUT_PING_MS : PING_MS;
+    c->was_cut = false;
     on.on_event = take_pong;
     e2b_cells_execute(c, &spec, &on, then_pinged);
+}
+
+static void
+then_asked_to_stop(struct e2b_cells *c, const struct error *err)
+{
+    if (err != NULL)
+        LOG_WARN("%s", err->msg);
+    ping(c);
+}
+
+static void
+cells_reconnect(struct e2b_runner *r, e2b_run_fn fn, void *ctx)
+{
+    struct e2b_cells *c = begin(r, end_with_fn, ctx);
+
+    c->fn = fn;
+    /* What it ran when the connection broke may still run. */
+    if (c->was_cut && c->pid > 0)
+        e2b_cells_signal(c, SIGINT, then_asked_to_stop);
+    else
+        ping(c);
 }
 
 /* --- the object --- */
@@ -585,6 +623,7 @@ static const struct e2b_runner_ops cells_ops = {
     .run = cells_run,
     .interrupt = cells_interrupt,
     .kill = cells_kill,
+    .end = cells_end,
     .vars = e2b_cells_vars,
     .snapshot = e2b_cells_snapshot,
     .restore = e2b_cells_restore,

@@ -78,6 +78,7 @@ struct e2b_cells {
     bool silent;
     bool interrupted;
     bool is_running; /* the cell has been sent */
+    bool was_cut;    /* and its connection broke */
     bool answered;   /* an event that the step was for */
     bool killing;
     struct e2b_ask ask;

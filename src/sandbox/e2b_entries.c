@@ -140,6 +140,23 @@ is_link(const struct cJSON *entry)
            str_eq(json_string(entry, "type"), "FILE_TYPE_SYMLINK");
 }
 
+/* What has no type is told by the letters of its mode, as Go writes them.
+   https://pkg.go.dev/io/fs#FileMode */
+static enum e2b_entry_type
+type_of_mode(const char *permissions)
+{
+    switch (permissions != NULL ? permissions[0] : '\0') {
+    case 'p':
+        return E2B_ENTRY_FIFO;
+    case 'S':
+        return E2B_ENTRY_SOCKET;
+    case 'D':
+        return E2B_ENTRY_DEVICE;
+    default:
+        return E2B_ENTRY_OTHER;
+    }
+}
+
 /* Its path is borrowed from the tree. Returns false if it cannot be believed:
    no file has a NUL in its name. */
 static bool
@@ -156,6 +173,8 @@ read_entry(const struct cJSON *tree, const char *text, size_t len,
         entry->type = E2B_ENTRY_FILE;
     } else if (str_eq(type, "FILE_TYPE_DIRECTORY")) {
         entry->type = E2B_ENTRY_DIRECTORY;
+    } else {
+        entry->type = type_of_mode(json_string(tree, "permissions"));
     }
     return entry->path != NULL && read_size(tree, &entry->size_bytes) &&
            !json_has_nul_escape(text, len);

@@ -22,7 +22,14 @@ struct sbuf;
 /* Once, from the loop; the call is freed afterwards. */
 typedef void (*e2b_file_fn)(void *ctx, const struct e2b_data_result *result);
 
-enum e2b_entry_type { E2B_ENTRY_OTHER, E2B_ENTRY_FILE, E2B_ENTRY_DIRECTORY };
+enum e2b_entry_type {
+    E2B_ENTRY_OTHER, /* it is not said what */
+    E2B_ENTRY_FILE,
+    E2B_ENTRY_DIRECTORY,
+    E2B_ENTRY_FIFO,
+    E2B_ENTRY_SOCKET,
+    E2B_ENTRY_DEVICE
+};
 
 /* Borrowed for the call. */
 struct e2b_entry {

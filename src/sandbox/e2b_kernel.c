@@ -89,6 +89,7 @@ tell(struct e2b_kernel *k, const struct e2b_run_end *end)
     switch (state) {
     case E2B_KERNEL_OPENING:
     case E2B_KERNEL_RECONNECTING:
+    case E2B_KERNEL_ENDING:
         fn(ctx, end);
         break;
     case E2B_KERNEL_RUNNING:
@@ -111,10 +112,11 @@ tell(struct e2b_kernel *k, const struct e2b_run_end *end)
 static void
 lose(struct e2b_kernel *k, const char *text, const struct error *err)
 {
+    AUTO_FREE char *reason = xasprintf("%s " SANDBOX_LOST_TEXT, text);
     struct sandbox_outcome outcome = {
         .outcome = EVENT_DIED,
         .exit_status = -1,
-        .reason = text,
+        .reason = reason,
         .variables_lost = true,
         .output_dropped_bytes = (int64_t)k->show.n_dropped,
     };
@@ -537,7 +539,10 @@ open_kernel(struct e2b_runner *r, e2b_run_fn fn, void *ctx)
     struct e2b_kernel *k = (struct e2b_kernel *)r;
     struct error err = {0};
 
-    assert(k->state == E2B_KERNEL_NEW);
+    assert(k->state == E2B_KERNEL_NEW || k->state == E2B_KERNEL_GONE);
+    e2b_channel_free(k->channel);
+    k->killed = false;
+    free(take_ptr(&k->fatal));
     k->channel = e2b_channel_new(k->site, &channel_handlers, k, &err);
     if (k->channel != NULL)
         send_init(k);
@@ -592,6 +597,18 @@ kill_kernel(struct e2b_runner *r)
     k->killed = true;
     e2b_channel_kill(k->channel);
     k->kill_timer = loop_add_timer(k->loop, KILL_MS, on_kill_timer, k);
+}
+
+static void
+end_kernel(struct e2b_runner *r, e2b_run_fn fn, void *ctx)
+{
+    struct e2b_kernel *k = (struct e2b_kernel *)r;
+    struct error err = {0};
+
+    if (k->channel == NULL)
+        error_fill(&err, ERR_SANDBOX, "ending the interpreter: there is none");
+    begin(k, E2B_KERNEL_ENDING, fn, ctx, &err);
+    kill_kernel(r);
 }
 
 static void
@@ -654,6 +671,7 @@ static const struct e2b_runner_ops kernel_ops = {
     .run = run_cell,
     .interrupt = interrupt_kernel,
     .kill = kill_kernel,
+    .end = end_kernel,
     .vars = e2b_kernel_vars,
     .snapshot = e2b_kernel_snapshot,
     .restore = e2b_kernel_restore,

@@ -31,7 +31,8 @@ enum e2b_kernel_state {
     E2B_KERNEL_RUNNING,      /* a cell */
     E2B_KERNEL_ASKING,       /* a request that is no cell */
     E2B_KERNEL_RECONNECTING, /* it has not answered yet */
-    E2B_KERNEL_GONE          /* it, or the way to it */
+    E2B_KERNEL_ENDING,
+    E2B_KERNEL_GONE /* it, or the way to it */
 };
 
 /* What was asked, and what has come of it. */

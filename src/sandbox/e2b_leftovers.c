@@ -64,6 +64,9 @@ e2b_labels(const struct e2b_config *config, struct e2b_pair *labels)
     size_t n = 0;
 
     labels[n++] = (struct e2b_pair){E2B_LABEL_APP, E2B_APP};
+    if (config->name != NULL) {
+        labels[n++] = (struct e2b_pair){E2B_LABEL_ENTRY, config->name};
+    }
     if (config->owner != NULL) {
         labels[n++] = (struct e2b_pair){E2B_LABEL_OWNER, config->owner};
     }

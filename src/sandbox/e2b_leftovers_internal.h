@@ -20,14 +20,17 @@ struct error;
 struct loop;
 
 #define E2B_LABEL_APP "app"
+#define E2B_LABEL_ENTRY "entry"
 #define E2B_LABEL_OWNER "owner"
 #define E2B_LABEL_RUN "run"
 #define E2B_APP "sandpiper"
 
-enum { E2B_N_LABELS = 3 };
+enum { E2B_N_LABELS = 4 };
 
 /* The labels of what is made with these settings, into room for E2B_N_LABELS;
-   returns how many. What they point to is borrowed from config. */
+   returns how many. With all of them, those of one back end are meant: a run
+   may have two of one account for a while. What they point to is borrowed from
+   config. */
 size_t e2b_labels(const struct e2b_config *config, struct e2b_pair *labels);
 
 struct e2b_sweep_options {

@@ -35,8 +35,10 @@ struct e2b_run_end {
     enum e2b_run_way way;
 
     /* E2B_RUN_DONE: outcome (OK, FAILED, INTERRUPTED), error_name, error_value,
-       traceback, hint, output_dropped_bytes. E2B_RUN_LOST: reason, a sentence
-       of ours ("The interpreter has ended: exit status 3."), and dropped. */
+       traceback, hint, output_dropped_bytes. E2B_RUN_LOST: reason, our
+       sentences with SANDBOX_LOST_TEXT, and dropped. variables_lost with
+       E2B_RUN_DONE: the interpreter had ended unseen before, and this ran in a
+       new one, which is ready; reason says so. */
     const struct sandbox_outcome *outcome;
     enum e2b_trouble trouble;
     const struct error *err; /* with E2B_RUN_TROUBLE and where opening failed */
@@ -65,8 +67,9 @@ struct e2b_runner_ops {
     const char *name; /* "interpreter", "kernel" */
 
     /* Makes an interpreter ready, with E2B_WORKSPACE (which is there) as its
-       working directory. E2B_RUN_DONE: it is; outcome is NULL. err with
-       ERR_UNSUPPORTED and E2B_RUN_LOST: this sandbox cannot have one. */
+       working directory; also again, after it was lost or ended. E2B_RUN_DONE:
+       it is; outcome is NULL. err with ERR_UNSUPPORTED and E2B_RUN_LOST: this
+       sandbox cannot have one. */
     void (*open)(struct e2b_runner *r, e2b_run_fn fn, void *ctx);
 
     void (*run)(struct e2b_runner *r, const struct sandbox_cell *cell,
@@ -78,6 +81,10 @@ struct e2b_runner_ops {
     /* Ends the interpreter under what runs, which ends with E2B_RUN_LOST (or
        trouble) in bounded time. */
     void (*kill)(struct e2b_runner *r);
+
+    /* Ends the interpreter while nothing runs, in bounded time: E2B_RUN_LOST,
+       or trouble. */
+    void (*end)(struct e2b_runner *r, e2b_run_fn fn, void *ctx);
 
     /* As in struct sandbox_ops. An interpreter that is lost meanwhile: an error
        with ERR_SANDBOX, and lost is called behind it. */

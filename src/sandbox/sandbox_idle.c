@@ -167,7 +167,9 @@ handle_idle_timer(void *ctx)
     sb->idle_runs = true;
     if (sb->limits.idle_close_ms > 0 && idle_ms >= sb->limits.idle_close_ms) {
         sb->state = SANDBOX_BUSY;
+        sb->backend->for_good = true;
         ops->stop(sb->backend, handle_closed, sb);
+        sb->backend->for_good = false;
     } else if (may_suspend(sb) && idle_ms >= sb->limits.idle_suspend_ms) {
         sb->state = SANDBOX_BUSY;
         ops->suspend(sb->backend, handle_suspended, sb);

@@ -103,8 +103,16 @@ def entry(path):
 
 
 def permissions(mode):
-    text = stat.filemode(mode)
-    return "L" + text[1:] if text.startswith("l") else text
+    """As Go writes a file's mode: letters of all that it is, in this order."""
+    is_char = stat.S_ISCHR(mode)
+    letters = (("d", stat.S_ISDIR(mode)), ("L", stat.S_ISLNK(mode)),
+               ("D", stat.S_ISBLK(mode) or is_char), ("p", stat.S_ISFIFO(mode)),
+               ("S", stat.S_ISSOCK(mode)), ("u", mode & stat.S_ISUID),
+               ("g", mode & stat.S_ISGID), ("c", is_char),
+               ("t", mode & stat.S_ISVTX))
+    bits = "".join(letter if mode & 0o400 >> i else "-"
+                   for i, letter in enumerate("rwx" * 3))
+    return ("".join(letter for letter, on in letters if on) or "-") + bits
 
 
 def name_of(find, number):

@@ -142,6 +142,13 @@ static const struct entry_case entry_cases[] = {
      0},
     {"\"size\":18231", E2B_ENTRY_OTHER, false, 18231, 0},
     {"\"size\":null", E2B_ENTRY_OTHER, false, 0, 0},
+    {"\"permissions\":\"prw-r--r--\"", E2B_ENTRY_FIFO, false, 0, 0},
+    {"\"permissions\":\"Srwxr-xr-x\"", E2B_ENTRY_SOCKET, false, 0, 0},
+    {"\"permissions\":\"Dcrw-rw-rw-\"", E2B_ENTRY_DEVICE, false, 0, 0},
+    {"\"permissions\":\"Drw-rw----\"", E2B_ENTRY_DEVICE, false, 0, 0},
+    {"\"permissions\":\"\"", E2B_ENTRY_OTHER, false, 0, 0},
+    {"\"type\":\"FILE_TYPE_FILE\",\"permissions\":\"prw-r--r--\"",
+     E2B_ENTRY_FILE, false, 0, 0},
     {"\"type\":7", E2B_ENTRY_OTHER, false, 0, 0},
     /* Links. */
     {"\"type\":\"FILE_TYPE_FILE\",\"isSymlink\":true", E2B_ENTRY_FILE, true, 0,
