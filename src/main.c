@@ -351,6 +351,7 @@ take_down(struct program *p)
     if (p->has_transport)
         transport_fini(&p->transport);
     free(p->headers);
+    main_free_headers(p);
     http_free(p->http);
     sink_chain_free(p->chain);
     view_free(p->view);

@@ -16,6 +16,8 @@
 #include "base/str.h"
 #include "claude/claude.h"
 #include "config/models.h"
+#include "config/sandboxes.h"
+#include "config/services.h"
 #include "net/http.h"
 #include "render/image.h"
 #include "sandbox/sandbox.h"
@@ -75,12 +77,17 @@ main_set_up_sandbox(struct program *p)
     (void)local_isolation_find(c->isolation, &p->local.isolation);
 }
 
-static void
-build_sandbox(struct program *p)
+static int
+build_sandbox(struct program *p, struct error *err)
 {
+    struct sandbox_backend *backend = NULL;
+
     main_set_up_sandbox(p);
-    p->sandbox = sandbox_new(p->loop, local_new(p->loop, &p->local, &p->limits),
-                             &p->limits);
+    backend = main_make_backend(p, main_sandbox_name(&p->config), err);
+    if (backend == NULL)
+        return -1;
+    p->sandbox = sandbox_new(p->loop, backend, &p->limits);
+    return 0;
 }
 
 static void
@@ -173,6 +180,8 @@ make_system(struct program *p)
     enum local_isolation level = LOCAL_FULL;
 
     (void)local_isolation_find(p->config.isolation, &level);
+    if (!str_eq(main_sandbox_name(&p->config), CONFIG_LOCAL))
+        level = LOCAL_FULL;
     p->system = level == LOCAL_REDUCED
                     ? xasprintf("%s\n%s", prompt, agent_reduced_note())
                     : xstrdup(prompt);
@@ -343,6 +352,8 @@ build_app(struct program *p, struct error *err)
         .local = &p->local,
         .limits = &p->limits,
         .leftovers = main_leftovers(p),
+        .make_backend = main_make_backend,
+        .make_ctx = p,
         .chain = p->chain,
         .is_replay = p->claude != NULL && claude_is_replay(p->claude),
         .version = PACKAGE_VERSION,
@@ -397,7 +408,7 @@ int
 main_read(struct program *p, struct error *err)
 {
     if (add_demo_file(&p->config, err) < 0 || read_prices(p, err) < 0 ||
-        read_prompt(p, err) < 0)
+        config_read_services(&p->config, err) < 0 || read_prompt(p, err) < 0)
         return -1;
     make_system(p);
     return 0;
@@ -407,8 +418,7 @@ int
 main_build(struct program *p, struct error *err)
 {
     build_ui(p);
-    build_sandbox(p);
-    if (build_claude(p, err) < 0)
+    if (build_sandbox(p, err) < 0 || build_claude(p, err) < 0)
         return -1;
     return build_app(p, err);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The top layer in parts: main_build.c builds the objects of a session out of
- * the settings; main_leftovers.c has who makes sandboxes of services, and what
- * is left of them; main.c has what comes before and after, the loop and the
- * signals.
+ * The top layer: main_build.c builds the objects of a session out of the
+ * settings, main_sandbox.c that in which cells run; main_leftovers.c has who
+ * makes sandboxes of services, and what is left of them; main.c has what comes
+ * before and after, the loop and the signals.
  */
 #ifndef MAIN_INTERNAL_H
 #define MAIN_INTERNAL_H
@@ -18,6 +18,7 @@
 #include "sandbox/sandbox.h"
 #include "ui/app.h"
 
+struct config_sandbox;
 struct e2b_config;
 struct e2b_leftovers;
 struct error;
@@ -43,9 +44,10 @@ struct program {
     struct sandbox *sandbox;
     struct runs *runs; /* NULL: no service is used, or runs_failed */
     bool runs_failed;  /* which was said */
-    struct e2b_leftovers *leftovers; /* of the service that is used, or NULL */
+    struct e2b_leftovers **leftovers; /* by entry of config; NULL: none yet */
     struct http *http;
-    struct http_extra_header *headers; /* of config */
+    struct http_extra_header *headers;          /* of config */
+    struct http_extra_header **service_headers; /* by index of the entry */
     struct transport transport;
     bool has_transport;
     struct claude *claude;
@@ -65,6 +67,15 @@ struct program {
    as a script wants it. */
 bool main_is_interactive(const struct config *config);
 
+/* The name of the sandbox that is used. */
+const char *main_sandbox_name(const struct config *config);
+
+/* The back end of that name, owned by the caller; ctx: the program. Errors:
+   ERR_CONFIG; ERR_AUTH, there is no key for it. */
+struct sandbox_backend *main_make_backend(void *ctx, const char *name,
+                                          struct error *err);
+void main_free_headers(struct program *p);
+
 /* Fills the settings of the sandbox, local and limits. */
 void main_set_up_sandbox(struct program *p);
 
@@ -73,11 +84,14 @@ void main_set_up_sandbox(struct program *p);
 const char *main_owner(struct program *p);
 const char *main_run(struct program *p);
 
-/* Which service is used, with owner and run set; NULL: none. What config says
-   to be borrowed is. */
-void main_set_leftovers(struct program *p, const struct e2b_config *config);
+/* What earlier runs have left with the service of the sandbox that is used. */
 struct app_leftovers main_leftovers(struct program *p);
 void main_free_leftovers(struct program *p);
+
+/* What is set for a service, but for the variables of its sandboxes; borrowed
+   from p. */
+void main_fill_service(struct program *p, const struct config_sandbox *s,
+                       struct e2b_config *config);
 
 /* Reads what is needed besides the settings: the file of the demonstration,
    prices and the system prompt. */

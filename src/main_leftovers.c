@@ -10,7 +10,9 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/paths.h"
+#include "config/sandboxes.h"
 #include "sandbox/e2b.h"
+#include "sandbox/sandbox.h"
 #include "store/runs.h"
 #include "ui/view.h"
 
@@ -60,21 +62,37 @@ is_alive(void *ctx, const char *run)
     return runs_is_alive(ctx, run);
 }
 
-void
-main_set_leftovers(struct program *p, const struct e2b_config *config)
+/* Of the service whose sandbox is in use; NULL: it is of none. One for each
+   that was, since a search may still go on there. */
+static struct e2b_leftovers *
+get_leftovers(struct program *p)
 {
-    e2b_leftovers_free(p->leftovers);
-    p->leftovers = NULL;
-    if (config == NULL || config->owner == NULL || config->run == NULL)
-        return;
+    const struct config_sandbox *s =
+        config_find_sandbox(&p->config, sandbox_caps(p->sandbox)->name);
+    struct e2b_config config;
+    size_t i;
+
+    if (s == NULL)
+        return NULL;
+    i = (size_t)(s - p->config.sandboxes);
+    if (p->leftovers == NULL)
+        p->leftovers = xcalloc(p->config.n_sandboxes, sizeof(*p->leftovers));
+    if (p->leftovers[i] != NULL)
+        return p->leftovers[i];
+    main_fill_service(p, s, &config);
     /* The back end says what is wrong with the settings. */
-    p->leftovers = e2b_leftovers_new(p->loop, config, is_alive, p->runs, NULL);
+    if (config.owner != NULL && config.run != NULL)
+        p->leftovers[i] =
+            e2b_leftovers_new(p->loop, &config, is_alive, p->runs, NULL);
+    return p->leftovers[i];
 }
 
 void
 main_free_leftovers(struct program *p)
 {
-    e2b_leftovers_free(p->leftovers);
+    for (size_t i = 0; p->leftovers != NULL && i < p->config.n_sandboxes; i++)
+        e2b_leftovers_free(p->leftovers[i]);
+    free(p->leftovers);
     runs_close(p->runs);
 }
 
@@ -84,26 +102,22 @@ main_free_leftovers(struct program *p)
 static const char *
 get_host(void *ctx)
 {
-    const struct program *p = ctx;
+    const struct e2b_leftovers *l = get_leftovers(ctx);
 
-    return p->leftovers != NULL ? e2b_leftovers_host(p->leftovers) : NULL;
+    return l != NULL ? e2b_leftovers_host(l) : NULL;
 }
 
 static void
 find(void *ctx, e2b_leftovers_fn done, void *done_ctx)
 {
-    const struct program *p = ctx;
-
-    e2b_leftovers_find(p->leftovers, done, done_ctx);
+    e2b_leftovers_find(get_leftovers(ctx), done, done_ctx);
 }
 
 static void
 end(void *ctx, const char *const *ids, size_t n_ids, e2b_ended_fn each,
     void (*done)(void *ctx), void *done_ctx)
 {
-    const struct program *p = ctx;
-
-    e2b_leftovers_end(p->leftovers, ids, n_ids, each, done, done_ctx);
+    e2b_leftovers_end(get_leftovers(ctx), ids, n_ids, each, done, done_ctx);
 }
 
 static void
@@ -111,7 +125,10 @@ cancel(void *ctx)
 {
     const struct program *p = ctx;
 
-    e2b_leftovers_cancel(p->leftovers);
+    for (size_t i = 0; p->leftovers != NULL && i < p->config.n_sandboxes; i++) {
+        if (p->leftovers[i] != NULL)
+            e2b_leftovers_cancel(p->leftovers[i]);
+    }
 }
 
 struct app_leftovers

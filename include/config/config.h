@@ -16,11 +16,13 @@
 
 #include "base/cleanup.h"
 
+struct config_sandbox;
+struct config_service;
 struct error;
 struct sbuf;
 struct secret;
 
-/* A header of ANTHROPIC_CUSTOM_HEADERS. */
+/* A header of the person's own. */
 struct config_header {
     char *name;           /* owned */
     struct secret *value; /* owned */
@@ -56,6 +58,7 @@ struct config {
     int64_t idle_close_seconds;   /* 0: never */
 
     /* sandbox. */
+    char *sandbox; /* the name of the one that is used; "local" */
     char *python;
     char *bwrap;
     char *isolation;  /* "full", "full-without-proc" or "reduced" */
@@ -79,6 +82,13 @@ struct config {
 
     struct config_header *headers; /* owned; n_headers of them */
     size_t n_headers;
+
+    /* Services (config/sandboxes.h). */
+    struct config_sandbox *sandboxes; /* owned; n_sandboxes of them */
+    size_t n_sandboxes;
+    struct secret *e2b_key;          /* of E2B_API_KEY; NULL: none */
+    struct config_service *services; /* owned (config/services.h) */
+    size_t n_services;
 
     char *key_source; /* where the key came from, for messages; NULL: no key */
 
@@ -104,10 +114,11 @@ WARN_UNUSED int config_read_args(struct config *c, int argc, char *const *argv,
  * it was named), then ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN,
  * ANTHROPIC_BASE_URL and ANTHROPIC_CUSTOM_HEADERS (all but the address are
  * wiped from the environment; a key wins over a token; empty ones count as
- * unset), then options that stand for a key. Errors: ERR_CONFIG, with path,
- * line and column: unreadable, readable by others, not YAML, unknown key (and
- * the nearest known one), a value out of range. The environment is wiped in any
- * case.
+ * unset), those of E2B (config/sandboxes.h), then options that stand for a key.
+ * Errors: ERR_CONFIG, with path, line and column: unreadable, readable by
+ * others, not YAML, unknown key (and the nearest known one), a value out of
+ * range; ERR_USAGE: an option names a sandbox that is not there. The
+ * environment is wiped in any case.
  */
 WARN_UNUSED int config_read_rest(struct config *c, struct error *err);
 

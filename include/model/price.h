@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * What tokens cost: a table of prices by model, and the cost of what was used.
+ * What tokens cost: a table of prices by model, and the cost of what was used;
+ * and the cost of time in a sandbox of a service.
  * Pure. Amounts of money are nano-dollars (US, 1e-9), rates are micro-dollars
  * for a million tokens, so that both are whole numbers. All of it is an
  * estimate: the bill is the vendor's.
@@ -63,6 +64,11 @@ int64_t price_worst_output(const struct price *p, int64_t prompt_tokens,
 /* How many tokens of a reply to such a prompt can be had for an amount. */
 int64_t price_affords(const struct price *p, int64_t prompt_tokens,
                       int64_t nanousd);
+
+/* What a sandbox cost that ran so long, at rates for an hour of one virtual CPU
+   and of one GiB of memory. */
+int64_t price_of_time(int64_t ms, int n_cpus, int memory_mib,
+                      int64_t vcpu_hour_nanousd, int64_t gib_hour_nanousd);
 
 /* Adds "$0.010": rounded to so many decimals (0 to 9), up if it says so. An
    amount that would become zero has as many more as its first digit needs. */

@@ -21,6 +21,7 @@
 #include "base/secret.h"
 #include "base/str.h"
 #include "config/config_internal.h"
+#include "config/services_internal.h"
 
 #define MAX_FILE_BYTES (256u << 10)
 
@@ -58,6 +59,8 @@ config_fini(struct config *c)
     free(c->config_file);
     free(c->key_source);
     config_free_headers(c);
+    config_free_sandboxes(c);
+    config_free_services(c);
     for (size_t i = 0; i < c->n_files; i++)
         free(c->files[i]);
     free(c->files);
@@ -341,12 +344,18 @@ config_read_rest(struct config *c, struct error *err)
     /* Also after an error: the environment is wiped. */
     if (read_env(c, rc == 0 ? err : NULL) < 0)
         rc = -1;
+    config_fill_sandboxes(c);
     if (rc < 0 || c->overrides == NULL)
         return rc;
     for (size_t i = 0; i < config_n_keys; i++) {
         if (c->overrides[i] != NULL &&
             config_assign(c, &config_keys[i], c->overrides[i], err) < 0)
             return -1;
+    }
+    if (config_check_sandbox_name(c, c->sandbox, "--sandbox", err) < 0) {
+        if (err != NULL)
+            err->code = ERR_USAGE;
+        return -1;
     }
     return 0;
 }

@@ -91,10 +91,53 @@ struct config_leaf {
     const char *const *names;
     size_t n_names;
     enum config_leaf_kind kind;
-    const char *value; /* "" when it was left out, and for other kinds */
+    const char *value;        /* "" when it was left out, and for other kinds */
+    const char *const *items; /* of a list; NULL: one of them is no value */
+    size_t n_items;
 };
 
 #define CONFIG_MAX_NAMES 4u
+
+/* Whoever is told of a mapping: of each name before what is behind it, of each
+   leaf, and of each mapping that is not empty at its end, with the names that
+   lead to it. An error gets line and column: of the name, of the value, of the
+   mapping. name and end may be NULL. */
+struct config_walker {
+    int (*name)(void *ctx, const char *const *names, size_t n_names,
+                struct error *err);
+    int (*leaf)(void *ctx, const struct config_leaf *leaf, struct error *err);
+    int (*end)(void *ctx, const char *const *names, size_t n_names,
+               struct error *err);
+};
+
+/* Reads "sandboxes:" of the configuration file; the context is struct config.
+   The first name is "sandboxes", and given already. */
+extern const struct config_walker config_sandboxes_walker;
+
+/* "sandbox.use": which of them is used. */
+#define CONFIG_SANDBOX_KEY "sandbox.use"
+
+/* That there is a sandbox of that name. setting: what names it. Errors:
+   ERR_CONFIG, with those that there are. */
+WARN_UNUSED int config_check_sandbox_name(const struct config *c,
+                                          const char *name, const char *setting,
+                                          struct error *err);
+
+/* The whole of text as dollars for an hour, 0 to 1000 with at most nine
+   decimals, in nano-dollars. Errors: ERR_CONFIG, naming text. */
+WARN_UNUSED int config_read_rate(const char *text, int64_t *nanousd,
+                                 struct error *err);
+
+/* Takes E2B_API_KEY out of the environment; then fills in what entries have
+   left out, and adds the entry "e2b" unless there is one. */
+void config_fill_sandboxes(struct config *c);
+void config_free_sandboxes(struct config *c);
+
+/* Whether a header can be called so, and have that value. Errors: ERR_CONFIG;
+   the value is never in the message. */
+WARN_UNUSED int config_check_header_name(const char *name, struct error *err);
+WARN_UNUSED int config_check_header_value(const char *name, const char *value,
+                                          size_t len, struct error *err);
 
 /*
  * Reads a YAML text of mappings within mappings, at most CONFIG_MAX_NAMES deep,

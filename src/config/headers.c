@@ -68,6 +68,26 @@ trim(const char **text, size_t *len)
         (*len)--;
 }
 
+int
+config_check_header_name(const char *name, struct error *err)
+{
+    if (!is_name(name, strlen(name)))
+        return err_set(err, ERR_CONFIG, "no header has such a name");
+    if (is_reserved(name))
+        return err_set(err, ERR_CONFIG, "%s is set by the program alone", name);
+    return 0;
+}
+
+int
+config_check_header_value(const char *name, const char *value, size_t len,
+                          struct error *err)
+{
+    if (!is_value(value, len))
+        return err_set(err, ERR_CONFIG,
+                       "a control character in the value of %s", name);
+    return 0;
+}
+
 /* Takes name. */
 static void
 keep(struct config *c, char *name, const char *value, size_t len)
@@ -111,15 +131,9 @@ read_line(struct config *c, size_t number, const char *line, size_t len,
     len -= (size_t)(value - line);
     trim(&value, &len);
     name = xstrndup(line, name_len);
-    if (!is_value(value, len))
-        return err_set(err, ERR_CONFIG,
-                       VARIABLE ": line %zu: a control character in the value "
-                                "of %s",
-                       number, name);
-    if (is_reserved(name))
-        return err_set(err, ERR_CONFIG,
-                       VARIABLE ": line %zu: %s is set by the program alone",
-                       number, name);
+    if (config_check_header_value(name, value, len, err) < 0 ||
+        config_check_header_name(name, err) < 0)
+        return err_wrap(err, VARIABLE ": line %zu", number);
     if (c->n_headers == MAX_HEADERS)
         return err_set(err, ERR_CONFIG, VARIABLE ": more than %d headers",
                        MAX_HEADERS);

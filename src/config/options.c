@@ -83,7 +83,7 @@ config_check_address(const char *name, const char *text, struct error *err)
     if (memchr(host, '@', len) != NULL)
         return err_set(err, ERR_CONFIG,
                        "%s: an address with a user name or a password in it; "
-                       "the key is the value of model.api_key",
+                       "a key has a setting of its own",
                        name);
     if (!str_starts(text, "http://") && !str_starts(text, "https://"))
         return err_set(err, ERR_CONFIG,
@@ -196,8 +196,8 @@ config_add_help(struct sbuf *sb)
 {
     sbuf_add_str(sb, "usage: sandpiper [OPTION]... [FILE]...\n"
                      "Ask questions about data files in plain English; "
-                     "Claude writes Python,\nwhich runs in a sandbox on this "
-                     "machine.\n\noptions:\n");
+                     "Claude writes Python,\nwhich runs in a sandbox.\n\n"
+                     "options:\n");
     for (size_t i = 0; i < config_n_options; i++) {
         const struct config_option *o = &config_options[i];
         size_t at = sb->len;

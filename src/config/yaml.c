@@ -6,6 +6,7 @@
 #include "config/config_internal.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,13 +17,20 @@
 #include "base/str.h"
 #include "config/config.h"
 
+#define SANDBOXES "sandboxes"
+
 /* What is read: the document, and which keys have been seen. */
 struct reader {
     struct config *config;
     const char *where;
     yaml_document_t doc;
     bool *seen; /* owned; by index in config_keys */
+    bool seen_sandboxes;
+    const yaml_node_t *chosen; /* the value of sandbox.use; or NULL */
 };
+
+static int walk_sandboxes(struct reader *r, const yaml_node_t *key,
+                          const yaml_node_t *value, struct error *err);
 
 /* Puts path, line and column (both from 1) in front of the message. */
 static int
@@ -57,18 +65,19 @@ is_empty(const yaml_node_t *node)
            node->data.scalar.length == 0;
 }
 
-/* The names that can stand where name does: whole keys, or sections. Elements
-   and array are owned by the caller. */
+/* The names that can stand where name does: whole keys, or sections; one more
+   than there are keys. Elements and array are owned by the caller. */
 static char **
 known_names(bool sections)
 {
-    char **names = xcalloc(config_n_keys, sizeof(*names));
+    char **names = xcalloc(config_n_keys + 1, sizeof(*names));
 
     for (size_t i = 0; i < config_n_keys; i++) {
         const char *key = config_keys[i].name;
 
         names[i] = sections ? xstrndup(key, strcspn(key, ".")) : xstrdup(key);
     }
+    names[config_n_keys] = xstrdup(sections ? SANDBOXES : names[0]);
     return names;
 }
 
@@ -91,7 +100,7 @@ unknown_key(const struct reader *r, const yaml_node_t *node, const char *name,
 {
     char **names = known_names(is_section_name);
     const char *near =
-        str_nearest(name, (const char *const *)names, config_n_keys);
+        str_nearest(name, (const char *const *)names, config_n_keys + 1);
     const char *dot = strrchr(name, '.');
     const char *inner = is_section_name ? find_in_sections(name) : NULL;
 
@@ -115,7 +124,7 @@ unknown_key(const struct reader *r, const yaml_node_t *node, const char *name,
                    name, near);
     else
         error_fill(err, ERR_CONFIG, "unknown key '%s'", name);
-    for (size_t i = 0; i < config_n_keys; i++)
+    for (size_t i = 0; i <= config_n_keys; i++)
         free(names[i]);
     free(names);
     return fail_at(r->where, node, err);
@@ -155,6 +164,8 @@ read_value(struct reader *r, const yaml_node_t *key_node, const char *name,
     }
     if (config_assign(r->config, key, text, err) < 0)
         return fail_at(r->where, value_node, err);
+    if (str_eq(name, CONFIG_SANDBOX_KEY))
+        r->chosen = value_node;
     return 0;
 }
 
@@ -181,6 +192,39 @@ read_section(struct reader *r, const char *section, const yaml_node_t *map,
     return 0;
 }
 
+/* What stands behind one name at the top. */
+static int
+read_part(struct reader *r, const yaml_node_t *key, const char *name,
+          const yaml_node_t *value, struct error *err)
+{
+    if (str_eq(name, SANDBOXES))
+        return walk_sandboxes(r, key, value, err);
+    if (!is_section(name))
+        return unknown_key(r, key, name, true, err);
+    if (is_empty(value))
+        return 0;
+    /* "sandbox: NAME" is short for the one key that says which. */
+    if (str_eq(name, "sandbox") && value != NULL &&
+        value->type == YAML_SCALAR_NODE)
+        return read_value(r, key, CONFIG_SANDBOX_KEY, value, err);
+    if (value == NULL || value->type != YAML_MAPPING_NODE) {
+        error_fill(err, ERR_CONFIG, "%s: expected keys below it", name);
+        return fail_at(r->where, value, err);
+    }
+    return read_section(r, name, value, err);
+}
+
+/* The entry may stand behind the place where it is chosen. */
+static int
+check_chosen(const struct reader *r, struct error *err)
+{
+    if (r->chosen == NULL ||
+        config_check_sandbox_name(r->config, r->config->sandbox,
+                                  CONFIG_SANDBOX_KEY, err) == 0)
+        return 0;
+    return fail_at(r->where, r->chosen, err);
+}
+
 static int
 read_root(void *ctx, struct error *err)
 {
@@ -204,18 +248,10 @@ read_root(void *ctx, struct error *err)
             error_fill(err, ERR_CONFIG, "expected a name before ':'");
             return fail_at(r->where, key, err);
         }
-        if (!is_section(name))
-            return unknown_key(r, key, name, true, err);
-        if (is_empty(value))
-            continue;
-        if (value == NULL || value->type != YAML_MAPPING_NODE) {
-            error_fill(err, ERR_CONFIG, "%s: expected keys below it", name);
-            return fail_at(r->where, value, err);
-        }
-        if (read_section(r, name, value, err) < 0)
+        if (read_part(r, key, name, value, err) < 0)
             return -1;
     }
-    return 0;
+    return check_chosen(r, err);
 }
 
 /* Whether the line (from 0) begins with blanks of which one is a tab. */
@@ -320,29 +356,57 @@ config_read_yaml(struct config *c, const char *where, const char *text,
 
 struct walk {
     const char *where;
-    yaml_document_t doc;
+    const yaml_document_t *doc;
     const char *names[CONFIG_MAX_NAMES];
     size_t n_values; /* that have been seen, mappings too */
-    int (*fn)(void *ctx, const struct config_leaf *leaf, struct error *err);
+    const struct config_walker *fns;
     void *ctx;
 };
+
+static yaml_node_t *
+get_node(const struct walk *w, int index)
+{
+    /* It is only read, which the library does not say. */
+    return yaml_document_get_node((yaml_document_t *)(uintptr_t)w->doc, index);
+}
+
+/* The values of a list, borrowed; NULL where one is none. */
+static const char **
+list_items(const struct walk *w, const yaml_node_t *node, size_t *n_items)
+{
+    const yaml_node_item_t *item = node->data.sequence.items.start;
+    size_t n = (size_t)(node->data.sequence.items.top - item);
+    AUTO_FREE const char **items = NULL;
+
+    if (n > MAX_VALUES)
+        return NULL;
+    items = xcalloc(n + 1, sizeof(*items));
+    for (size_t i = 0; i < n; i++) {
+        items[i] = scalar_text(get_node(w, item[i]));
+        if (items[i] == NULL)
+            return NULL;
+    }
+    *n_items = n;
+    return take_ptr(&items);
+}
 
 /* Gives what stands behind names[0 .. n_names - 1] to the caller's function. */
 static int
 give_leaf(struct walk *w, size_t n_names, enum config_leaf_kind kind,
           const yaml_node_t *node, struct error *err)
 {
-    const char *text = kind == CONFIG_LEAF_VALUE ? scalar_text(node) : "";
+    struct config_leaf leaf = {
+        .names = w->names, .n_names = n_names, .kind = kind, .value = ""};
+    AUTO_FREE const char **items = NULL;
 
-    if (text == NULL)
+    if (kind == CONFIG_LEAF_VALUE)
+        leaf.value = scalar_text(node);
+    else if (kind == CONFIG_LEAF_LIST)
+        leaf.items = items = list_items(w, node, &leaf.n_items);
+    if (leaf.value == NULL)
         error_fill(err, ERR_CONFIG, "%s: a NUL in the value",
                    w->names[n_names - 1]);
-    if (text == NULL || w->fn(w->ctx,
-                              &(struct config_leaf){.names = w->names,
-                                                    .n_names = n_names,
-                                                    .kind = kind,
-                                                    .value = text},
-                              err) < 0)
+    if (leaf.value == NULL || w->fns->leaf(w->ctx, &leaf, err) < 0)
         return fail_at(w->where, node, err);
     return 0;
 }
@@ -367,7 +431,7 @@ check_names(struct walk *w, const yaml_node_t *map, struct error *err)
     AUTO_FREE const yaml_node_t **keys = xcalloc(n + 1, sizeof(*keys));
 
     for (size_t i = 0; i < n; i++) {
-        keys[i] = yaml_document_get_node(&w->doc, pair[i].key);
+        keys[i] = get_node(w, pair[i].key);
         if (scalar_text(keys[i]) == NULL) {
             error_fill(err, ERR_CONFIG, "expected a name before ':'");
             return fail_at(w->where, keys[i], err);
@@ -375,13 +439,31 @@ check_names(struct walk *w, const yaml_node_t *map, struct error *err)
     }
     qsort(keys, n, sizeof(*keys), compare_nodes);
     for (size_t i = 1; i < n; i++) {
-        if (str_eq(scalar_text(keys[i - 1]), scalar_text(keys[i]))) {
+        const char *name = scalar_text(keys[i]);
+
+        if (str_eq(scalar_text(keys[i - 1]), name)) {
             error_fill(err, ERR_CONFIG, "%s is there twice",
-                       scalar_text(keys[i]));
+                       config_looks_secret(name) ? "the same name" : name);
             return fail_at(w->where, keys[i], err);
         }
     }
     return 0;
+}
+
+static int walk_node(struct walk *w, size_t n_names, const yaml_node_t *node,
+                     struct error *err);
+
+static int
+walk_pair(struct walk *w, size_t n_names, const yaml_node_pair_t *pair,
+          struct error *err)
+{
+    const yaml_node_t *key = get_node(w, pair->key);
+
+    w->names[n_names] = scalar_text(key);
+    if (w->fns->name != NULL &&
+        w->fns->name(w->ctx, w->names, n_names + 1, err) < 0)
+        return fail_at(w->where, key, err);
+    return walk_node(w, n_names + 1, get_node(w, pair->value), err);
 }
 
 static int
@@ -406,28 +488,51 @@ walk_node(struct walk *w, size_t n_names, const yaml_node_t *node,
     if (check_names(w, node, err) < 0)
         return -1;
     for (; pair < node->data.mapping.pairs.top; pair++) {
-        w->names[n_names] =
-            scalar_text(yaml_document_get_node(&w->doc, pair->key));
-        if (walk_node(w, n_names + 1,
-                      yaml_document_get_node(&w->doc, pair->value), err) < 0)
+        if (walk_pair(w, n_names, pair, err) < 0)
             return -1;
     }
+    if (w->fns->end != NULL && w->fns->end(w->ctx, w->names, n_names, err) < 0)
+        return fail_at(w->where, node, err);
     return 0;
 }
 
 static int
+walk_sandboxes(struct reader *r, const yaml_node_t *key,
+               const yaml_node_t *value, struct error *err)
+{
+    struct walk w = {.where = r->where,
+                     .doc = &r->doc,
+                     .names = {SANDBOXES},
+                     .fns = &config_sandboxes_walker,
+                     .ctx = r->config};
+
+    if (r->seen_sandboxes) {
+        error_fill(err, ERR_CONFIG, SANDBOXES " is there twice");
+        return fail_at(r->where, key, err);
+    }
+    r->seen_sandboxes = true;
+    return walk_node(&w, 1, value, err);
+}
+
+/* A document that is one mapping, which is walked through. */
+struct any {
+    struct walk walk;
+    yaml_document_t doc;
+};
+
+static int
 walk_root(void *ctx, struct error *err)
 {
-    struct walk *w = ctx;
-    const yaml_node_t *root = yaml_document_get_root_node(&w->doc);
+    struct any *any = ctx;
+    const yaml_node_t *root = yaml_document_get_root_node(&any->doc);
 
     if (root == NULL || is_empty(root))
         return 0;
     if (root->type != YAML_MAPPING_NODE) {
         error_fill(err, ERR_CONFIG, "expected names with ':' behind them");
-        return fail_at(w->where, root, err);
+        return fail_at(any->walk.where, root, err);
     }
-    return walk_node(w, 0, root, err);
+    return walk_node(&any->walk, 0, root, err);
 }
 
 int
@@ -436,7 +541,9 @@ config_each_leaf(const char *where, const char *text, size_t len,
                            struct error *err),
                  void *ctx, struct error *err)
 {
-    struct walk w = {.where = where, .fn = fn, .ctx = ctx};
+    struct config_walker fns = {.leaf = fn};
+    struct any any = {.walk = {.where = where, .fns = &fns, .ctx = ctx}};
 
-    return read_document(where, text, len, &w.doc, walk_root, &w, err);
+    any.walk.doc = &any.doc;
+    return read_document(where, text, len, &any.doc, walk_root, &any, err);
 }

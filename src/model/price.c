@@ -24,6 +24,10 @@
 /* Micro-dollars for a million tokens, times tokens, in nano-dollars. */
 #define RATE_SCALE 1000
 
+#define MS_OF_HOUR 3600000
+#define MIB_OF_GIB 1024
+#define MAX_NANOUSD INT64_C(1000000000000000000) /* a billion dollars */
+
 /* "-20251001" */
 #define DATE_BYTES 9
 
@@ -233,6 +237,20 @@ price_add_exact(struct sbuf *sb, int64_t nanousd)
     for (; unit > 1 && nanousd % unit != 0; unit /= 10)
         decimals++;
     price_add_dollars(sb, nanousd, decimals, PRICE_NEAREST);
+}
+
+int64_t
+price_of_time(int64_t ms, int n_cpus, int memory_mib, int64_t vcpu_hour_nanousd,
+              int64_t gib_hour_nanousd)
+{
+    double hour = (double)vcpu_hour_nanousd * n_cpus +
+                  (double)gib_hour_nanousd * memory_mib / MIB_OF_GIB;
+    double cost = hour * ((double)ms / MS_OF_HOUR);
+
+    if (cost >= (double)MAX_NANOUSD)
+        return MAX_NANOUSD;
+    /* Never nothing for what is paid for. */
+    return cost > 0 && cost < 1 ? 1 : (int64_t)cost;
 }
 
 void

@@ -24,11 +24,13 @@
 #include "sandbox/sandbox.h"
 #include "term/out.h"
 #include "ui/app_internal.h"
+#include "ui/cmd_sandbox_internal.h"
 #include "ui/command.h"
 #include "ui/fetch_table_internal.h"
 #include "ui/view.h"
 
 #define PROBE_MS 300
+#define MAX_PLACE_BYTES 2048u
 #define PROBE_SSH_MS 1000
 
 /* ---- ends -----------------------------------------------------------------
@@ -494,12 +496,13 @@ app_cancel(struct app *app)
 void
 app_greet(struct app *app)
 {
-    const struct sandbox_caps *caps = sandbox_caps(app->config.sandbox);
+    AUTO_SBUF struct sbuf where = {0};
     const char *dot = out_has_unicode(app->config.out) ? "\xC2\xB7" : "-";
 
-    view_note(app->config.view, "sandpiper %s %s %s %s %s sandbox, %s",
-              app->config.version, dot, app->config.config->model, dot,
-              caps->name, caps->has_network ? "with network" : "no network");
+    sbuf_init(&where, MAX_PLACE_BYTES);
+    cmd_sandbox_add_greeting(app, &where);
+    view_note(app->config.view, "sandpiper %s %s %s %s %s", app->config.version,
+              dot, app->config.config->model, dot, where.data);
     if (app->config.config->demo)
         return; /* which says more of it itself */
     if (app->config.is_replay)

@@ -18,6 +18,7 @@
 #include "store/snapshots.h"
 #include "term/sanitize.h"
 #include "ui/app_internal.h"
+#include "ui/cmd_sandbox_internal.h"
 #include "ui/cmd_switch_internal.h"
 #include "ui/commands_internal.h"
 #include "ui/view.h"
@@ -187,6 +188,13 @@ add_line(struct sbuf *sb, size_t columns, const char *label, const char *text)
     words_add(sb, clean.data, VALUE_COLUMN, VALUE_COLUMN, columns - 1);
 }
 
+void
+cmd_sandbox_add_line(struct sbuf *sb, size_t columns, const char *label,
+                     const char *text)
+{
+    add_line(sb, columns, label, text);
+}
+
 /* "5 min", "90 s", "2 h": what was set, exactly. */
 static void
 add_setting(struct sbuf *sb, int64_t ms)
@@ -280,16 +288,19 @@ add_limits(struct sbuf *sb, size_t columns, const struct sandbox_info *info)
     AUTO_SBUF struct sbuf text = {0};
     bool runs = info->uptime_ms > 0;
 
-    add_used(sb, columns, "memory", runs, info->memory_bytes,
-             info->memory_limit_bytes, bound_by(info));
+    if (info->memory_limit_bytes > 0)
+        add_used(sb, columns, "memory", runs, info->memory_bytes,
+                 info->memory_limit_bytes, bound_by(info));
     sbuf_init(&text, MAX_VALUE_BYTES);
     if (runs)
         sbuf_addf(&text, "%d of %d", info->n_processes, info->max_processes);
     else
         sbuf_addf(&text, "at most %d", info->max_processes);
-    add_line(sb, columns, "processes", text.data);
-    add_used(sb, columns, "workspace", runs, info->workspace_bytes,
-             info->workspace_limit_bytes, "");
+    if (info->max_processes > 0)
+        add_line(sb, columns, "processes", text.data);
+    if (info->workspace_limit_bytes > 0)
+        add_used(sb, columns, "workspace", runs, info->workspace_bytes,
+                 info->workspace_limit_bytes, "");
     sbuf_clear(&text);
     add_setting(&text, info->cell_ms);
     sbuf_addf(&text, " and %" PRIu64 " KiB of output",
@@ -358,8 +369,10 @@ show_sandbox(struct app *app)
 
     sandbox_info(app->config.sandbox, &info);
     sbuf_init(&sb, MAX_LIST_BYTES);
+    cmd_sandbox_add_service(app, &sb, columns, &info);
     add_line(&sb, columns, "state", state);
     add_interpreter(&sb, columns, &info);
+    cmd_sandbox_add_life(app, &sb, columns, &info);
     add_limits(&sb, columns, &info);
     add_idle(&sb, columns, &info);
     add_line(&sb, columns, "variables",
@@ -379,8 +392,13 @@ run_sandbox(struct app *app, char *const *words, size_t n_words,
     if (str_eq(words[0], "kill"))
         return command_sandbox_kill(app, words + 1, n_words - 1, err);
     if (n_words > 1) {
-        error_fill(err, ERR_USAGE, "usage: :sandbox [NAME | kill [ID...]]");
+        error_fill(err, ERR_USAGE,
+                   "usage: :sandbox [NAME | list | kill [ID...]]");
         return CMD_ERROR;
+    }
+    if (str_eq(words[0], "list")) {
+        cmd_sandbox_list(app);
+        return CMD_OK;
     }
     return cmd_switch_to(app, words[0], err);
 }
@@ -417,8 +435,8 @@ const struct command cmd_restart = {
 
 const struct command cmd_sandbox = {
     .name = "sandbox",
-    .arguments = "[NAME | kill [ID...]]",
-    .help = "show how the sandbox is; run cells in another; end what is left",
+    .arguments = "[NAME | list | kill [ID...]]",
+    .help = "show how it is; run cells in another; list all; end leftovers",
     .min_words = 0,
     .max_words = 1 + COMMAND_MAX_KILLED,
     .completion = COMPLETE_NOTHING,

@@ -306,6 +306,7 @@ KEYS = {
     "limits.processes": ("64", "7"),
     "limits.idle_suspend": ("0", "-1"),
     "limits.idle_close": ("1800", "604801"),
+    "sandbox.use": ("local", "nowhere"),
     "sandbox.python": ("/usr/bin/python3", '""'),
     "sandbox.bwrap": ("/usr/bin/bwrap", '""'),
     "sandbox.drop_uid": ("-1", "-2"),
@@ -487,7 +488,8 @@ def test_version_and_help():
             done = place.script(None, word, key=None)
             assert done.status == 0 and done.stderr == b"", done
             for option in (b"--command", b"-c", b"--demo", b"--config",
-                           b"--replay-model", b"--graphics", b"--version"):
+                           b"--replay-model", b"--graphics", b"--sandbox",
+                           b"--version"):
                 assert option in done.stdout, (option, done)
 
 

@@ -41,6 +41,11 @@ names=$({
         sed -n 's/^OPT("\([^"]*\)".*/--\1/p' "$table"
         sed -n "s/^OPT(\"[^\"]*\", *'\\(.\\)'.*/-\\1/p" "$table"
     fi
+    table=src/config/sandbox_keys.c
+    [ ! -f "$table" ] || sed -n \
+        -e 's/^    {"\([a-z_]*\)", [a-z_]*, [a-z]*, [a-z]*},$/\1/p' \
+        -e 's/^    "\([a-z_]*\)", "\([a-z_]*\)", "\([a-z_]*\)"};$/\1 \2 \3/p' \
+        "$table"
     # A command's letters begin with one: ".name" of other tables is not meant.
     for file in src/ui/cmd_*.c; do
         [ ! -f "$file" ] ||

@@ -287,11 +287,31 @@ test_add_cost(void **state)
     }
 }
 
+static void
+test_time(void **state)
+{
+    /* $0.000014 for a vCPU-second, $0.0000045 for a GiB-second. */
+    static const int64_t vcpu = 50400000;
+    static const int64_t gib = 16200000;
+
+    (void)state;
+    assert_int_equal(price_of_time(1000, 1, 0, vcpu, gib), 14000);
+    assert_int_equal(price_of_time(1000, 0, 1024, vcpu, gib), 4500);
+    assert_int_equal(price_of_time(3600000, 2, 512, vcpu, gib), 108900000);
+    assert_int_equal(price_of_time(0, 2, 512, vcpu, gib), 0);
+    assert_int_equal(price_of_time(1000, 2, 512, 0, 0), 0);
+    /* Little is not nothing, and no sum is too large. */
+    assert_int_equal(price_of_time(1, 1, 1, 1, 0), 1);
+    assert_true(price_of_time(INT64_MAX, 1000000, 1000000, 1000000000000,
+                              1000000000000) > PRICE_DOLLAR);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cost),
+        cmocka_unit_test(test_time),
         cmocka_unit_test(test_worst_is_a_bound),
         cmocka_unit_test(test_find),
         cmocka_unit_test(test_prices_are_sorted),

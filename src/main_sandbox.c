@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "main_internal.h"
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "config/sandboxes.h"
+#include "net/http.h"
+#include "sandbox/e2b.h"
+#include "sandbox/sandbox.h"
+
+/* The settings have what the back end has, in the same order. */
+static const enum e2b_egress egress[] = {
+    [CONFIG_NO_INTERNET] = E2B_NO_INTERNET,
+    [CONFIG_INTERNET] = E2B_INTERNET,
+    [CONFIG_SOME_HOSTS] = E2B_SOME_HOSTS,
+};
+
+static const enum e2b_version versions[] = {
+    [CONFIG_API_AUTO] = E2B_AUTO,
+    [CONFIG_API_V1] = E2B_V1,
+    [CONFIG_API_V2] = E2B_V2,
+};
+
+/* The headers of an entry, which live as long as the run, since back ends do
+   not copy them. */
+static const struct http_extra_header *
+get_headers(struct program *p, const struct config_sandbox *s)
+{
+    size_t i = (size_t)(s - p->config.sandboxes);
+    struct http_extra_header *headers = NULL;
+
+    if (p->service_headers == NULL)
+        p->service_headers =
+            xcalloc(p->config.n_sandboxes, sizeof(*p->service_headers));
+    if (p->service_headers[i] != NULL)
+        return p->service_headers[i];
+    headers = xcalloc(s->n_headers + 1, sizeof(*headers));
+    for (size_t k = 0; k < s->n_headers; k++)
+        headers[k] = (struct http_extra_header){
+            .name = s->headers[k].name,
+            .value = s->headers[k].value,
+        };
+    p->service_headers[i] = headers;
+    return headers;
+}
+
+void
+main_fill_service(struct program *p, const struct config_sandbox *s,
+                  struct e2b_config *config)
+{
+    *config = (struct e2b_config){
+        .name = s->name,
+        .api_url = s->api_url,
+        .sandbox_url = s->sandbox_url,
+        .domain = s->domain,
+        .key = s->key,
+        .key_command = s->key_command,
+        .headers = get_headers(p, s),
+        .n_headers = s->n_headers,
+        .template_name = s->template_name,
+        .timeout_s = s->timeout_s,
+        .egress = egress[s->internet],
+        .hosts = (const char *const *)s->hosts,
+        .n_hosts = s->n_hosts,
+        .auto_pause = s->auto_pause,
+        .version = versions[s->api],
+        .owner = main_owner(p),
+        .run = main_run(p),
+        .user_agent = PACKAGE_NAME "/" PACKAGE_VERSION,
+    };
+}
+
+static struct sandbox_backend *
+make_service(struct program *p, const struct config_sandbox *s,
+             struct error *err)
+{
+    AUTO_FREE struct e2b_env *envs = xcalloc(s->n_envs + 1, sizeof(*envs));
+    struct e2b_config config;
+
+    if (config_check_sandbox(&p->config, s, err) < 0)
+        return NULL;
+    for (size_t i = 0; i < s->n_envs; i++)
+        envs[i] = (struct e2b_env){s->envs[i].name, s->envs[i].value};
+    main_fill_service(p, s, &config);
+    config.envs = envs;
+    config.n_envs = s->n_envs;
+    return e2b_new(p->loop, &config, &p->limits, err);
+}
+
+const char *
+main_sandbox_name(const struct config *c)
+{
+    return c->demo ? CONFIG_LOCAL : c->sandbox;
+}
+
+struct sandbox_backend *
+main_make_backend(void *ctx, const char *name, struct error *err)
+{
+    struct program *p = ctx;
+    const struct config_sandbox *s = config_find_sandbox(&p->config, name);
+
+    if (str_eq(name, CONFIG_LOCAL))
+        return local_new(p->loop, &p->local, &p->limits);
+    if (s != NULL)
+        return make_service(p, s, err);
+    config_unknown_sandbox(&p->config, name, err);
+    return NULL;
+}
+
+void
+main_free_headers(struct program *p)
+{
+    for (size_t i = 0; p->service_headers != NULL && i < p->config.n_sandboxes;
+         i++)
+        free(p->service_headers[i]);
+    free(p->service_headers);
+}
