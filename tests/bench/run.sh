@@ -18,4 +18,5 @@ if [ -x ./tests/bench/bench_stream ]; then
     ./tests/bench/bench_stream || status=1
 fi
 python3 "$here/bench_screen.py" || status=1
+python3 "$here/bench_e2b.py" || status=1
 exit "$status"

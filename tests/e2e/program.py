@@ -31,7 +31,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "fakes"))
 import tap  # noqa: E402
 from claude_server import tool_use  # noqa: E402
 from pty_session import (PtySession, build_env, escaped,  # noqa: E402
-                         make_home, run_piped)
+                         make_home, run_piped, service_for)
 
 SANDPIPER = os.path.abspath(os.environ.get("SANDPIPER", "./sandpiper"))
 FACTOR = tap.FACTOR
@@ -216,19 +216,25 @@ class Place:
                 stdout=subprocess.PIPE):
         """The program in pipes, while it runs; killed if it still does at the
         end."""
+        argv = [SANDPIPER] + list(args)
+        env = build_env(self.homes, "xterm-256color", self.env(server))
+        service = service_for(argv, env)
         child = subprocess.Popen(
-            [SANDPIPER] + list(args), stdin=stdin, stdout=stdout,
+            service.argv if service else argv, stdin=stdin, stdout=stdout,
             stderr=subprocess.PIPE, bufsize=0, cwd=self.work,
-            start_new_session=True,
-            env=build_env(self.homes, "xterm-256color", self.env(server)))
+            start_new_session=True, env=env)
+        by_itself = False
         try:
             yield child
+            by_itself = child.poll() is not None
         finally:
             child.kill()
             child.wait()
             for pipe in (child.stdin, child.stdout, child.stderr):
                 if pipe is not None:
                     pipe.close()
+            if service:
+                service.end(by_itself)
 
 
 def messages(request):

@@ -364,10 +364,15 @@ def test_uploads():
             found = one.envd("POST", "/files?path=a", body, **headers)
             assert found.pair == (400, 400)
     with box(drop=True) as (server, one):
-        one.envd("POST", "/files?path=a", b"x" * 300000, content_type=octets)
+        data = b"x" * 3000000
+        one.envd("POST", "/files?path=a", data, content_type=octets)
         sent = server.find("POST /files")[0]
-        assert sent.size == 300000 and len(sent.sha256) == 64
-        assert not os.path.exists(os.path.join(server.sandbox().home, "a"))
+        assert sent.size == len(data) and len(sent.sha256) == 64
+        found = os.stat(os.path.join(server.sandbox().home, "a"))
+        assert found.st_size == len(data), found
+        assert found.st_blocks * 512 < 2000000, found
+        one.envd("POST", "/files?path=b", data[:1000], content_type=octets)
+        assert one.envd("GET", "/files?path=b").body == data[:1000]
 
 
 def test_chunked_upload_with_expect():

@@ -74,7 +74,7 @@ def test_in_a_busy_loop():
         s.type_line("spin")
         s.shows("│ spinning")
         stop(s)
-        s.has("variables are kept")
+        s.shows("variables are kept")
         s.ask("what is x?")
         (told, is_error), = results(server.requests[4])
         assert "x is 1" in told and not is_error, told

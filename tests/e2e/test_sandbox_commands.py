@@ -514,7 +514,7 @@ def test_closed_when_idle():
             s.at_prompt()
             s.ask("make some")
             s.shows("warning: the interpreter was closed: it had been idle "
-                    "for 1.0 s; variables and")
+                    "for 1.0 s; variables")
             ask_until(s, ":sandbox", r"state +ended")
             # What is closed sooner is never suspended.
             s.has("when idle   closed after 1 s\n")

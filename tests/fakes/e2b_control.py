@@ -11,8 +11,6 @@ import secrets
 import time
 from urllib.parse import unquote
 
-from e2b_sandbox import Sandbox
-
 STRINGS = {"type": dict, "each": str}
 SCHEMA = {"templateID": str, "timeout": int, "secure": bool,
           "envVars": STRINGS, "metadata": STRINGS,
@@ -267,7 +265,7 @@ class Control:
         fields.update(start=server.now(), end=server.now() + timeout,
                       version=server.version)
         try:
-            made = Sandbox(server.spawner, fields, {
+            made = server.make_sandbox(fields, {
                 "token": fields["token"], "envs": fields["envs"],
                 "version": server.version, "drop": server.drop,
                 "keepalive": server.keepalive,

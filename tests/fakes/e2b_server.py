@@ -26,12 +26,13 @@ Options of E2bServer: create= which generations of create there are ("v1",
 "v2"); version= of envd; keys=, bearer= what the API asks for; prefix= of its
 paths; templates=, interpreters= those that have one; languages=; min_timeout=,
 max_timeout=, max_sandboxes=; domain= of replies; lacks= last parts of API paths
-that are not there ("timeout", "network"); drop= files that are uploaded are
-counted and hashed, not kept; keepalive= seconds of silence before a keepalive
-of /execute; interrupts= whether a cell is interrupted when the client goes.
+that are not there ("timeout", "network"); drop= of files that are uploaded
+what is behind the first MiB is counted and hashed, not kept; keepalive= seconds
+of silence before a keepalive of /execute; interrupts= whether a cell is
+interrupted when the client goes.
 
-Faults are for the next request whose method and path hold the words given,
-unless times= says how often:
+Faults are for the next request whose method and path hold the words given ("$"
+is the end of the path), unless times= says how often:
     status=, headers=, body=   answered instead of the service
     headers=, drop=            added to and taken from a genuine reply
     rewrite=                   a function of the whole genuine body
@@ -40,6 +41,9 @@ unless times= says how often:
     end=                       the body ends there as if it were whole
     hang=                      only keepalives from there on (0.05 s apart)
     lost=True                  the request is carried out, not answered
+    unread=True                it is neither
+    stall=                     no more than about so many bytes of the request's
+                               body are read before fault.release()
     hold=True                  waits before that, for fault.release()
 fault.reached is an Event that is set when the request has come to that point.
 
@@ -59,7 +63,7 @@ import time
 
 from e2b_control import WAKING_S, Control
 from e2b_envd import signature
-from e2b_sandbox import Spawner, unavailable
+from e2b_sandbox import Sandbox, Spawner, unavailable
 from e2b_wire import (STREAM_TYPE, Bad, Closed, Message, Reply, Request,
                       Stream, end_stream, envelope, envelopes, is_gone)
 
@@ -81,23 +85,38 @@ KEEPALIVE_S = 0.05
 class Fault:
     def __init__(self, words, times=1, status=None, headers=None, body=b"",
                  drop=(), rewrite=None, split=None, cut=None, reset=False,
-                 end=None, hang=None, lost=False, hold=False):
+                 end=None, hang=None, lost=False, hold=False,
+                 unread=False, stall=None):
         self.words = words.split()
         self.times = times
         self.status, self.headers, self.body = status, headers or {}, body
         self.drop, self.rewrite, self.split = drop, rewrite, split
         self.cut, self.reset, self.end = cut, reset, end
         self.hang, self.lost, self.hold = hang, lost, hold
+        self.unread, self.stall = unread, stall
         self.reached = threading.Event()
         self.released = threading.Event()
         self.pings = 0
 
     def matches(self, request):
-        text = request.method + " " + request.path
+        text = request.method + " " + request.path + "$"
         return all(word in text for word in self.words)
 
     def release(self):
         self.released.set()
+
+    def stalled(self, pieces, sock):
+        """The pieces of a body, with a wait in their midst."""
+        size = 0
+        for piece in pieces:
+            yield piece
+            size += len(piece)
+            if size < self.stall or self.released.is_set():
+                continue
+            self.reached.set()
+            while not self.released.wait(0.05):
+                if has_left(sock):
+                    raise Closed("the client has gone")
 
 
 class Over(Exception):
@@ -361,6 +380,9 @@ class E2bServer:
     def now(self):
         return time.time() + self.offset
 
+    def make_sandbox(self, fields, config):
+        return Sandbox(self.spawner, fields, config)
+
     def _end(self, sandbox):
         sandbox.kill()
         if sandbox.log:
@@ -435,11 +457,17 @@ class E2bServer:
                 fault.times -= 1
                 if fault.times <= 0:
                     self.faults.remove(fault)
+            request.fault = fault
             self.requests.append(request)
             self._inspect(request)
         reply = FaultyReply(stream, fault, request) if fault \
             else Reply(stream)
+        if fault and fault.stall is not None:
+            request.body_pieces = fault.stalled(request.pieces(), stream.sock)
         try:
+            if fault and fault.unread:
+                fault.reached.set()
+                reply.abort()
             if fault and fault.status is not None:
                 request.read()
                 reply.send(fault.status, fault.body, kind=kind_of(fault))
@@ -520,7 +548,7 @@ class E2bServer:
             self.expire()
             sandbox = self.sandboxes.get(request.sandbox_id)
             refusal = self._admit(request, sandbox)
-            inside = None if refusal else sandbox.connect()
+            inside = None if refusal else sandbox.connect(request.port)
             if inside:
                 sandbox.open_sockets.add(request.stream.sock)
         if refusal:
@@ -560,6 +588,13 @@ class E2bServer:
             return (502, "The sandbox is running but port is not open",
                     ("port", request.port))
         return None
+
+
+def has_left(sock):
+    """As is_gone, also where there is something left to read."""
+    poll = select.poll()
+    poll.register(sock, select.POLLRDHUP)
+    return bool(poll.poll(0))
 
 
 def shut(sock):
@@ -608,7 +643,7 @@ def relay(request, reply, inside):
         if request.chunked:
             stream.send(b"0\r\n\r\n")
     except Closed:
-        if is_gone(client):
+        if has_left(client):
             raise
     stream.wait = wait
     answer = Message(stream, no_body=request.method == "HEAD")

@@ -9,6 +9,7 @@ import re
 import socket
 import struct
 import time
+import zlib
 from urllib.parse import parse_qsl
 
 MAX_LINE = 64 * 1024
@@ -180,8 +181,10 @@ class Request(Message):
     """A request as it arrived.
 
     method, path, query (dict), headers, raw (the first MiB of the body), size
-    and sha256 of the body, time (monotonic); sandbox_id, port and plane
-    ("api" or "data") are filled in by the router, status by the reply."""
+    and sha256 of the body, content_size and content_sha256 of what it is when
+    unpacked, time (monotonic); sandbox_id, port and plane
+    ("api" or "data") and the fault, if any, are filled in by the router, status
+    by the reply."""
 
     def __init__(self, stream):
         super().__init__(stream)
@@ -194,14 +197,38 @@ class Request(Message):
         self.all = b""
         self.size = 0
         self.hash = hashlib.sha256()
+        self.content_size = 0
+        self.content_hash = self.hash
+        self.inflater = None
+        if self.header("content-encoding") == "gzip":
+            self.content_hash = hashlib.sha256()
+            self.inflater = zlib.decompressobj(31)
         self.time = time.monotonic()
         self.sandbox_id = self.port = None
         self.plane = "api"
         self.status = None
+        self.fault = None
 
     @property
     def sha256(self):
         return self.hash.hexdigest()
+
+    @property
+    def content_sha256(self):
+        return self.content_hash.hexdigest()
+
+    def unpack(self, piece):
+        """Counts and hashes what is packed; what is no gzip ends it, and is
+        for others to refuse."""
+        while piece:
+            try:
+                data = self.inflater.decompress(piece, MAX_KEPT)
+            except zlib.error:
+                self.inflater = None
+                return
+            self.content_size += len(data)
+            self.content_hash.update(data)
+            piece = self.inflater.unconsumed_tail
 
     def decode(self):
         if (self.header("expect") or "").lower() == "100-continue":
@@ -209,6 +236,10 @@ class Request(Message):
         for piece in super().decode():
             self.size += len(piece)
             self.hash.update(piece)
+            if self.inflater:
+                self.unpack(piece)
+            elif self.content_hash is self.hash:
+                self.content_size = self.size
             if len(self.raw) < MAX_KEPT:
                 self.raw += piece
             yield piece
@@ -242,6 +273,7 @@ class Reply:
         self.started = False
         self.chunked = False
         self.status = None
+        self.fault = None
 
     def start(self, status, headers=(), length=None):
         """The head; the body is chunked if no length is given."""

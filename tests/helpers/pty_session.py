@@ -154,6 +154,15 @@ def _reap(pid):
         return (pid, 0)
 
 
+def service_for(argv, env):
+    """Where cells of the program run at a service: service_run.py. Else
+    None."""
+    if not os.environ.get("SANDPIPER_E2E_SANDBOX"):
+        return None
+    import service_run
+    return service_run.begin(argv, env)
+
+
 class PtySession:
     _live = set()
 
@@ -188,9 +197,13 @@ class PtySession:
         self.cwd = cwd or os.path.join(self.dir, "work")
         self.env = build_env(homes, self.profile["TERM"], env)
         self._before = self._orphans()
+        self.service = service_for(self.argv, self.env)
+        if self.service:
+            self.argv = self.service.argv
         try:
             self._start(owner, cols, rows)
         except BaseException:
+            self._end_service(False)
             self._remove_dir()
             raise
         PtySession._live.add(self)
@@ -259,12 +272,18 @@ class PtySession:
         """Kills whatever is left and removes the temporary directory."""
         if self not in PtySession._live:
             return
+        by_itself = self._collect() not in (None, -signal.SIGKILL)
         try:
             self.kill_all()
         finally:
             PtySession._live.discard(self)
             os.close(self.master)
             self._remove_dir()
+            self._end_service(by_itself)
+
+    def _end_service(self, by_itself):
+        if self.service:
+            self.service.end(by_itself)
 
     def _remove_dir(self):
         if self._own_dir:
@@ -280,6 +299,8 @@ class PtySession:
         """Live processes that came from the program (itself included)."""
         table = process_table()
         others = {s.pid for s in PtySession._live if s is not self}
+        for s in PtySession._live | {self}:
+            others |= s.service.pids() if s.service else set()
         me = os.getpid()
         found = {pid for pid, (parent, *_) in table.items()
                  if parent == me and pid not in self._before | others and
@@ -592,10 +613,12 @@ def run_piped(argv, stdin=b"", env=None, cwd=None, timeout=30, dir=None,
                 str(owner[1]), "--clear-groups", "--"] + list(argv)
     try:
         homes = make_home(top, owner)
+        env = build_env(homes, term, env)
+        service = service_for(argv, env)
         start = time.monotonic()
         child = subprocess.Popen(
-            argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, env=build_env(homes, term, env),
+            service.argv if service else argv, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env,
             cwd=cwd or os.path.join(top, "work"), start_new_session=True)
         try:
             out, err = child.communicate(stdin, timeout)
@@ -607,6 +630,9 @@ def run_piped(argv, stdin=b"", env=None, cwd=None, timeout=30, dir=None,
             raise Failure("%s: not within %g s\n%r" % (
                 " ".join(map(os.fspath, argv)), timeout,
                 Piped(child.returncode, out, err, timeout)))
+        finally:
+            if service:
+                service.end(child.returncode != -signal.SIGKILL)
         return Piped(child.returncode, out, err, time.monotonic() - start)
     finally:
         if dir is None:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Opens the local sandbox and runs what it is told, for tests in Python and for
+ * Opens a sandbox and runs what it is told, for tests in Python and for
  * measuring. Requests are JSON lines on standard input, or cells as arguments;
  * what happens is written as JSON lines to standard output.
  *
@@ -13,7 +13,12 @@
  * print is counted and dropped) busctl bus cgroups proc wait_ms (instead of the
  * system's, for a control group) no_stop=1 (SIGSTOP reaches nobody)
  *
- * Requests: {"op":"cell","code":S,"timeout_ms":N,"silent":B,"number":N}
+ * backend=e2b: a service, with the key in E2B_API_KEY and api_url sandbox_url
+ * template domain timeout_s internet (off, on, HOST,HOST) auto_pause=1 version
+ * (auto, v1, v2) env=NAME=VALUE header=NAME=VALUE key_command name owner run
+ *
+ * Requests: {"op":"cell","code":S,"timeout_ms":N,"silent":B,"number":N,
+ *            "language":S}
  *           {"op":"script","dir":S,"files":{NAME:TEXT},"argv":[S],"env":[S],
  *            "timeout_ms":N}
  *           {"op":"leave"} (the last of them, without waiting)
@@ -50,10 +55,8 @@
 #include "base/paths.h"
 #include "base/sbuf.h"
 #include "base/str.h"
+#include "helpers/sandbox_lines.h"
 #include "helpers/sandbox_options.h"
-#include "model/output.h"
-#include "model/table.h"
-#include "sandbox/local.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/sandbox_internal.h"
 
@@ -61,7 +64,7 @@
 
 struct driver {
     struct loop *loop;
-    const struct sandbox_options *options; /* borrowed */
+    struct sandbox_options *options; /* borrowed */
     struct sandbox *sb;
     struct loop_fd *input;
     struct sbuf lines;
@@ -95,50 +98,6 @@ kill(pid_t pid, int signo)
 }
 
 static void
-begin(const struct driver *d, struct sbuf *sb, const char *event)
-{
-    sbuf_init(sb, MAX_LINE);
-    sbuf_add_char(sb, '{');
-    json_add_member_str(sb, "event", event);
-    json_add_key(sb, "t");
-    sbuf_addf(sb, "%.3f", (double)(clock_now_us() - d->start_us) / 1000);
-}
-
-static void
-finish(struct sbuf *sb)
-{
-    sbuf_add_str(sb, "}\n");
-    fwrite(sb->data, 1, sb->len, stdout);
-    fflush(stdout);
-    sbuf_fini(sb);
-}
-
-static const char *
-end_name(enum sandbox_end end)
-{
-    switch (end) {
-    case SANDBOX_DONE:
-        return "done";
-    case SANDBOX_ERROR:
-        return "error";
-    case SANDBOX_LOST:
-        return "lost";
-    case SANDBOX_RESTARTED:
-        return "restarted";
-    }
-    return "";
-}
-
-static void
-add_err(struct sbuf *sb, const struct error *err)
-{
-    if (err == NULL)
-        return;
-    json_add_member_str(sb, "code", error_code_name(err->code));
-    json_add_member_str(sb, "message", err->msg);
-}
-
-static void
 one_less(struct driver *d)
 {
     d->n_open--;
@@ -152,10 +111,10 @@ on_open(void *ctx, enum sandbox_end end, const struct error *err)
     struct driver *d = ctx;
     struct sbuf sb;
 
-    begin(d, &sb, "open");
-    json_add_member_str(&sb, "end", end_name(end));
-    add_err(&sb, err);
-    finish(&sb);
+    sandbox_lines_begin(&sb, d->start_us, "open");
+    json_add_member_str(&sb, "end", sandbox_lines_end_name(end));
+    sandbox_lines_add_err(&sb, err);
+    sandbox_lines_finish(&sb);
     d->failed |= end != SANDBOX_DONE;
     if (end != SANDBOX_DONE && d->n_open == 0 && d->end_of_input)
         loop_stop(d->loop);
@@ -167,9 +126,9 @@ on_progress(void *ctx, const char *what)
     struct driver *d = ctx;
     struct sbuf sb;
 
-    begin(d, &sb, "progress");
+    sandbox_lines_begin(&sb, d->start_us, "progress");
     json_add_member_str(&sb, "text", what);
-    finish(&sb);
+    sandbox_lines_finish(&sb);
 }
 
 static void
@@ -182,41 +141,13 @@ on_bytes(void *ctx, enum event_stream stream, const char *data, size_t len)
         job->d->counted[stream == EVENT_STDERR] += (int64_t)len;
         return;
     }
-    begin(job->d, &sb, "bytes");
+    sandbox_lines_begin(&sb, job->d->start_us, "bytes");
     json_add_member_str(&sb, "stream",
                         stream == EVENT_STDOUT ? "stdout" : "stderr");
     json_add_member_int(&sb, "len", (int64_t)len);
     json_add_key(&sb, "text");
     json_add_string(&sb, data, len);
-    finish(&sb);
-}
-
-static void
-add_table(struct sbuf *sb, const struct table *t)
-{
-    json_add_key(sb, "table");
-    sbuf_add_char(sb, '{');
-    json_add_member_int(sb, "rows", t->n_rows_total);
-    json_add_member_int(sb, "cols", t->n_cols_total);
-    json_add_member_int(sb, "head", (int64_t)t->n_head);
-    json_add_member_int(sb, "tail", (int64_t)t->n_tail);
-    json_add_member_int(sb, "n_index", (int64_t)t->n_index);
-    json_add_key(sb, "columns");
-    sbuf_add_char(sb, '[');
-    for (size_t i = 0; i < t->n_columns; i++) {
-        if (i > 0)
-            sbuf_add_char(sb, ',');
-        json_add_str(sb, t->columns[i].name);
-    }
-    sbuf_add_char(sb, ']');
-    json_add_key(sb, "cells");
-    sbuf_add_char(sb, '[');
-    for (size_t i = 0; i < (t->n_head + t->n_tail) * t->n_columns; i++) {
-        if (i > 0)
-            sbuf_add_char(sb, ',');
-        json_add_str(sb, t->cells[i].text);
-    }
-    sbuf_add_str(sb, "]}");
+    sandbox_lines_finish(&sb);
 }
 
 static void
@@ -225,18 +156,9 @@ on_output(void *ctx, const struct output *out)
     struct job *job = ctx;
     struct sbuf sb;
 
-    begin(job->d, &sb, "output");
-    json_add_member_bool(&sb, "result", out->is_result);
-    json_add_member_int(&sb, "index", out->index);
-    json_add_member_str(&sb, "text", out->text);
-    if (out->table != NULL)
-        add_table(&sb, out->table);
-    json_add_member_int(&sb, "png", (int64_t)out->png_len);
-    json_add_member_int(&sb, "width", out->width_px);
-    json_add_member_int(&sb, "height", out->height_px);
-    json_add_member_str(&sb, "title", out->title);
-    json_add_member_str(&sb, "what", out->what);
-    finish(&sb);
+    sandbox_lines_begin(&sb, job->d->start_us, "output");
+    sandbox_lines_add_output(&sb, out);
+    sandbox_lines_finish(&sb);
 }
 
 static void
@@ -245,10 +167,10 @@ on_note(void *ctx, const char *kind, const char *text)
     struct job *job = ctx;
     struct sbuf sb;
 
-    begin(job->d, &sb, "note");
+    sandbox_lines_begin(&sb, job->d->start_us, "note");
     json_add_member_str(&sb, "kind", kind);
     json_add_member_str(&sb, "text", text);
-    finish(&sb);
+    sandbox_lines_finish(&sb);
 }
 
 static void
@@ -277,10 +199,10 @@ tell_counted(struct driver *d)
 
     if (!d->count)
         return;
-    begin(d, &sb, "counted");
+    sandbox_lines_begin(&sb, d->start_us, "counted");
     json_add_member_int(&sb, "stdout", d->counted[0]);
     json_add_member_int(&sb, "stderr", d->counted[1]);
-    finish(&sb);
+    sandbox_lines_finish(&sb);
     memset(d->counted, 0, sizeof(d->counted));
 }
 
@@ -290,8 +212,8 @@ on_begin(void *ctx)
     struct job *job = ctx;
     struct sbuf sb;
 
-    begin(job->d, &sb, "begin");
-    finish(&sb);
+    sandbox_lines_begin(&sb, job->d->start_us, "begin");
+    sandbox_lines_finish(&sb);
 }
 
 static void
@@ -302,25 +224,11 @@ on_cell_done(void *ctx, enum sandbox_end end,
     struct sbuf sb;
 
     tell_counted(job->d);
-    begin(job->d, &sb, job->name);
-    json_add_member_str(&sb, "end", end_name(end));
-    if (outcome != NULL) {
-        json_add_member_str(&sb, "outcome",
-                            event_outcome_name(outcome->outcome));
-        json_add_member_int(&sb, "ms", outcome->duration_ms);
-        json_add_member_int(&sb, "exit", outcome->exit_status);
-        json_add_member_int(&sb, "signal", outcome->signal);
-        json_add_member_bool(&sb, "late", outcome->still_stopping);
-        json_add_member_str(&sb, "error", outcome->error_name);
-        json_add_member_str(&sb, "value", outcome->error_value);
-        json_add_member_str(&sb, "traceback", outcome->traceback);
-        json_add_member_str(&sb, "hint", outcome->hint);
-        json_add_member_str(&sb, "reason", outcome->reason);
-        json_add_member_bool(&sb, "lost", outcome->variables_lost);
-        json_add_member_int(&sb, "dropped", outcome->output_dropped_bytes);
-    }
-    add_err(&sb, err);
-    finish(&sb);
+    sandbox_lines_begin(&sb, job->d->start_us, job->name);
+    json_add_member_str(&sb, "end", sandbox_lines_end_name(end));
+    sandbox_lines_add_outcome(&sb, outcome);
+    sandbox_lines_add_err(&sb, err);
+    sandbox_lines_finish(&sb);
     free_job(job);
 }
 
@@ -330,11 +238,11 @@ on_done(void *ctx, enum sandbox_end end, const struct error *err)
     struct job *job = ctx;
     struct sbuf sb;
 
-    begin(job->d, &sb, "op");
+    sandbox_lines_begin(&sb, job->d->start_us, "op");
     json_add_member_str(&sb, "name", job->name);
-    json_add_member_str(&sb, "end", end_name(end));
-    add_err(&sb, err);
-    finish(&sb);
+    json_add_member_str(&sb, "end", sandbox_lines_end_name(end));
+    sandbox_lines_add_err(&sb, err);
+    sandbox_lines_finish(&sb);
     free_job(job);
 }
 
@@ -344,10 +252,10 @@ on_copy(void *ctx, uint64_t done_bytes, uint64_t total_bytes)
     struct job *job = ctx;
     struct sbuf sb;
 
-    begin(job->d, &sb, "copy");
+    sandbox_lines_begin(&sb, job->d->start_us, "copy");
     json_add_member_int(&sb, "done", (int64_t)done_bytes);
     json_add_member_int(&sb, "total", (int64_t)total_bytes);
-    finish(&sb);
+    sandbox_lines_finish(&sb);
 }
 
 static void
@@ -356,23 +264,10 @@ on_list(void *ctx, const struct sandbox_list *list, const struct error *err)
     struct job *job = ctx;
     struct sbuf sb;
 
-    begin(job->d, &sb, "list");
-    add_err(&sb, err);
-    if (list != NULL) {
-        json_add_member_int(&sb, "left_out", (int64_t)list->n_left_out);
-        json_add_key(&sb, "files");
-        sbuf_add_char(&sb, '[');
-        for (size_t i = 0; i < list->n_files; i++) {
-            sbuf_add_str(&sb, i > 0 ? ",{" : "{");
-            json_add_member_str(&sb, "name", list->files[i].name);
-            json_add_member_int(&sb, "size",
-                                (int64_t)list->files[i].size_bytes);
-            json_add_member_str(&sb, "refused", list->files[i].refused);
-            sbuf_add_char(&sb, '}');
-        }
-        sbuf_add_char(&sb, ']');
-    }
-    finish(&sb);
+    sandbox_lines_begin(&sb, job->d->start_us, "list");
+    sandbox_lines_add_err(&sb, err);
+    sandbox_lines_add_list(&sb, list);
+    sandbox_lines_finish(&sb);
     free_job(job);
 }
 
@@ -382,22 +277,10 @@ on_vars(void *ctx, const struct sandbox_vars *vars, const struct error *err)
     struct job *job = ctx;
     struct sbuf sb;
 
-    begin(job->d, &sb, "vars");
-    add_err(&sb, err);
-    if (vars != NULL) {
-        json_add_member_int(&sb, "left_out", (int64_t)vars->n_left_out);
-        json_add_key(&sb, "vars");
-        sbuf_add_char(&sb, '[');
-        for (size_t i = 0; i < vars->n_vars; i++) {
-            sbuf_add_str(&sb, i > 0 ? ",{" : "{");
-            json_add_member_str(&sb, "name", vars->vars[i].name);
-            json_add_member_str(&sb, "type", vars->vars[i].type);
-            json_add_member_str(&sb, "size", vars->vars[i].size);
-            sbuf_add_char(&sb, '}');
-        }
-        sbuf_add_char(&sb, ']');
-    }
-    finish(&sb);
+    sandbox_lines_begin(&sb, job->d->start_us, "vars");
+    sandbox_lines_add_err(&sb, err);
+    sandbox_lines_add_vars(&sb, vars);
+    sandbox_lines_finish(&sb);
     free_job(job);
 }
 
@@ -407,27 +290,11 @@ on_saved(void *ctx, const struct sandbox_saved *saved, const struct error *err)
     struct job *job = ctx;
     struct sbuf sb;
 
-    begin(job->d, &sb, "saved");
+    sandbox_lines_begin(&sb, job->d->start_us, "saved");
     json_add_member_str(&sb, "name", job->name);
-    add_err(&sb, err);
-    if (saved != NULL) {
-        json_add_member_int(&sb, "bytes", (int64_t)saved->n_bytes);
-        json_add_key(&sb, "names");
-        sbuf_add_char(&sb, '[');
-        for (size_t i = 0; i < saved->n_names; i++) {
-            if (i > 0)
-                sbuf_add_char(&sb, ',');
-            json_add_str(&sb, saved->names[i]);
-        }
-        sbuf_add_char(&sb, ']');
-        json_add_key(&sb, "left_out");
-        sbuf_add_char(&sb, '{');
-        for (size_t i = 0; i < saved->n_left_out; i++)
-            json_add_member_str(&sb, saved->left_out[i].name,
-                                saved->left_out[i].why);
-        sbuf_add_char(&sb, '}');
-    }
-    finish(&sb);
+    sandbox_lines_add_err(&sb, err);
+    sandbox_lines_add_saved(&sb, saved);
+    sandbox_lines_finish(&sb);
     free_job(job);
 }
 
@@ -437,10 +304,10 @@ on_late(void *ctx, int cell, const char *loss)
     struct driver *d = ctx;
     struct sbuf sb;
 
-    begin(d, &sb, "late");
+    sandbox_lines_begin(&sb, d->start_us, "late");
     json_add_member_int(&sb, "cell", cell);
     json_add_member_str(&sb, "loss", loss);
-    finish(&sb);
+    sandbox_lines_finish(&sb);
 }
 
 static void
@@ -458,27 +325,10 @@ tell_info(struct driver *d)
     struct sbuf sb;
 
     sandbox_info(d->sb, &info);
-    begin(d, &sb, "info");
+    sandbox_lines_begin(&sb, d->start_us, "info");
     json_add_member_str(&sb, "state", states[sandbox_state(d->sb)]);
-    json_add_member_str(&sb, "backend", info.backend);
-    json_add_member_str(&sb, "level", info.level);
-    json_add_member_str(&sb, "python", info.python);
-    json_add_member_str(&sb, "bound_by", info.bound_by);
-    json_add_member_int(&sb, "uptime_ms", info.uptime_ms);
-    json_add_member_int(&sb, "memory", (int64_t)info.memory_bytes);
-    json_add_member_int(&sb, "memory_limit", (int64_t)info.memory_limit_bytes);
-    json_add_member_int(&sb, "processes", info.n_processes);
-    json_add_member_int(&sb, "max_processes", info.max_processes);
-    json_add_member_int(&sb, "workspace", (int64_t)info.workspace_bytes);
-    json_add_member_int(&sb, "workspace_limit",
-                        (int64_t)info.workspace_limit_bytes);
-    json_add_member_int(&sb, "cell_ms", info.cell_ms);
-    json_add_member_int(&sb, "output", (int64_t)info.output_bytes);
-    json_add_member_int(&sb, "idle_suspend_ms", info.idle_suspend_ms);
-    json_add_member_int(&sb, "idle_close_ms", info.idle_close_ms);
-    json_add_member_bool(&sb, "suspended", info.is_suspended);
-    json_add_member_int(&sb, "cells", info.n_cells);
-    finish(&sb);
+    sandbox_lines_add_info(&sb, &info);
+    sandbox_lines_finish(&sb);
 }
 
 static struct job *
@@ -496,8 +346,7 @@ new_job(struct driver *d, const char *name)
 }
 
 static void
-run_cell(struct driver *d, const char *code, int64_t timeout_ms, bool silent,
-         int number)
+run_cell(struct driver *d, const struct sandbox_cell *cell)
 {
     static const struct sandbox_cell_handlers handlers = {
         .on_bytes = on_bytes,
@@ -505,16 +354,9 @@ run_cell(struct driver *d, const char *code, int64_t timeout_ms, bool silent,
         .on_note = on_note,
         .on_done = on_cell_done,
     };
-    struct sandbox_cell cell = {
-        .code = code,
-        .code_len = strlen(code),
-        .timeout_ms = timeout_ms,
-        .silent = silent,
-        .number = number,
-    };
     struct job *job = new_job(d, "cell");
 
-    job->op = sandbox_run_cell(d->sb, &cell, &handlers, job);
+    job->op = sandbox_run_cell(d->sb, cell, &handlers, job);
     d->last = job->op;
 }
 
@@ -618,7 +460,7 @@ handle_whole(struct driver *d, const char *op, const char *path)
         d->last = job->op = sandbox_restart(d->sb, on_done, job);
     } else if (str_eq(op, "switch")) {
         struct sandbox_backend *next =
-            local_new(d->loop, &d->options->config, &d->options->limits);
+            sandbox_options_backend(d->options, d->loop);
 
         job = new_job(d, op);
         d->last = job->op = sandbox_switch(d->sb, next, on_done, job);
@@ -631,9 +473,9 @@ handle_whole(struct driver *d, const char *op, const char *path)
         AUTO_FREE char *loss = sandbox_take_late_loss(d->sb);
         struct sbuf sb;
 
-        begin(d, &sb, "loss");
+        sandbox_lines_begin(&sb, d->start_us, "loss");
         json_add_member_str(&sb, "text", loss);
-        finish(&sb);
+        sandbox_lines_finish(&sb);
     } else {
         return false;
     }
@@ -648,12 +490,17 @@ handle_request(struct driver *d, const char *line, size_t len)
     const char *op = json_string(r, "op");
     const char *path = json_string(r, "path");
     const char *name = json_string(r, "name");
+    const char *code = json_string(r, "code");
 
-    if (str_eq(op, "cell") && json_string(r, "code") != NULL) {
-        run_cell(d, json_string(r, "code"),
-                 json_int(r, "timeout_ms", d->timeout_ms),
-                 json_bool(r, "silent", false),
-                 (int)json_int(r, "number", ++d->n_cells));
+    if (str_eq(op, "cell") && code != NULL) {
+        run_cell(d, &(struct sandbox_cell){
+                        .code = code,
+                        .code_len = strlen(code),
+                        .language = json_string(r, "language"),
+                        .timeout_ms = json_int(r, "timeout_ms", d->timeout_ms),
+                        .silent = json_bool(r, "silent", false),
+                        .number = (int)json_int(r, "number", ++d->n_cells),
+                    });
     } else if (str_eq(op, "script")) {
         run_script(d, r);
     } else if (str_eq(op, "put") && path != NULL) {
@@ -745,7 +592,12 @@ start(struct driver *d, int argc, char **argv, int first)
         first++;
     sandbox_open(d->sb);
     for (int i = first; i < argc; i++)
-        run_cell(d, argv[i], d->timeout_ms, false, ++d->n_cells);
+        run_cell(d, &(struct sandbox_cell){
+                        .code = argv[i],
+                        .code_len = strlen(argv[i]),
+                        .timeout_ms = d->timeout_ms,
+                        .number = ++d->n_cells,
+                    });
     d->end_of_input = first < argc;
     if (d->end_of_input)
         return 0;
@@ -781,8 +633,7 @@ main(int argc, char **argv)
         return 2;
     }
     sbuf_init(&d.lines, MAX_LINE);
-    d.sb =
-        sandbox_new(d.loop, local_new(d.loop, &o.config, &o.limits), &o.limits);
+    d.sb = sandbox_new(d.loop, sandbox_options_backend(&o, d.loop), &o.limits);
     if (start(&d, argc, argv, first) < 0)
         return 2;
     loop_run(d.loop);
@@ -792,6 +643,7 @@ main(int argc, char **argv)
         free_job(d.jobs);
     loop_free(d.loop);
     sbuf_fini(&d.lines);
+    sandbox_options_fini(&o);
     log_close();
     return d.failed ? 1 : 0;
 }

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/paths.h"
+#include "base/secret.h"
 #include "base/str.h"
 
 bool
@@ -70,6 +71,16 @@ static const struct option {
     {"timeout_ms", INT64, AT(timeout_ms)},
     {"count", FLAG, AT(count)},
     {"no_stop", FLAG, AT(no_stop)},
+    {"api_url", TEXT, AT(e2b.api_url)},
+    {"sandbox_url", TEXT, AT(e2b.sandbox_url)},
+    {"domain", TEXT, AT(e2b.domain)},
+    {"template", TEXT, AT(e2b.template_name)},
+    {"timeout_s", INT64, AT(e2b.timeout_s)},
+    {"auto_pause", FLAG, AT(e2b.auto_pause)},
+    {"key_command", TEXT, AT(e2b.key_command)},
+    {"name", TEXT, AT(e2b.name)},
+    {"owner", TEXT, AT(e2b.owner)},
+    {"run", TEXT, AT(e2b.run)},
 };
 
 static void
@@ -96,6 +107,123 @@ set(struct sandbox_options *o, const struct option *option, const char *value)
     }
 }
 
+static void
+refuse(const char *arg)
+{
+    fprintf(stderr, "sandbox_driver: bad option: %s\n", arg);
+    exit(2);
+}
+
+/* The two parts of NAME=VALUE, copied. */
+static void
+split(const char *text, char **name, char **value)
+{
+    const char *at = strchr(text, '=');
+
+    if (at == NULL)
+        refuse(text);
+    *name = xstrndup(text, (size_t)(at - text));
+    *value = xstrdup(at + 1);
+}
+
+static void
+add_env(struct sandbox_options *o, const char *text)
+{
+    char *name = NULL;
+    char *value = NULL;
+
+    if (o->e2b.n_envs == LEN(o->envs))
+        refuse(text);
+    split(text, &name, &value);
+    o->envs[o->e2b.n_envs++] = (struct e2b_env){.name = name, .value = value};
+    o->e2b.envs = o->envs;
+}
+
+static void
+add_header(struct sandbox_options *o, const char *text)
+{
+    char *name = NULL;
+    AUTO_FREE char *value = NULL;
+
+    if (o->e2b.n_headers == LEN(o->headers))
+        refuse(text);
+    split(text, &name, &value);
+    o->values[o->e2b.n_headers] = secret_new(value, strlen(value));
+    o->headers[o->e2b.n_headers] = (struct http_extra_header){
+        .name = name,
+        .value = o->values[o->e2b.n_headers],
+    };
+    o->e2b.n_headers++;
+    o->e2b.headers = o->headers;
+}
+
+/* "off", "on" or hosts with commas between. */
+static void
+take_egress(struct sandbox_options *o, const char *text)
+{
+    if (str_eq(text, "on"))
+        o->e2b.egress = E2B_INTERNET;
+    if (str_eq(text, "on") || str_eq(text, "off"))
+        return;
+    o->e2b.egress = E2B_SOME_HOSTS;
+    o->e2b.hosts = o->hosts;
+    for (;;) {
+        size_t len = strcspn(text, ",");
+
+        if (o->e2b.n_hosts == LEN(o->hosts))
+            refuse(text);
+        o->hosts[o->e2b.n_hosts++] = xstrndup(text, len);
+        if (text[len] == '\0')
+            return;
+        text += len + 1;
+    }
+}
+
+static void
+take_version(struct sandbox_options *o, const char *text)
+{
+    static const char *const names[] = {
+        [E2B_AUTO] = "auto",
+        [E2B_V1] = "v1",
+        [E2B_V2] = "v2",
+    };
+
+    for (size_t i = 0; i < LEN(names); i++) {
+        if (str_eq(text, names[i])) {
+            o->e2b.version = (enum e2b_version)i;
+            return;
+        }
+    }
+    refuse(text);
+}
+
+/* Those of a service that are not in the table. */
+static bool
+take_e2b_argument(struct sandbox_options *o, const char *arg)
+{
+    const char *v;
+
+    if (sandbox_options_is(arg, "backend", &v)) {
+        o->is_e2b = str_eq(v, "e2b");
+        if (!o->is_e2b && !str_eq(v, "local"))
+            refuse(arg);
+        /* Not in argv, which others can read. */
+        if (o->is_e2b && o->key == NULL)
+            o->key = secret_take_env("E2B_API_KEY");
+    } else if (sandbox_options_is(arg, "internet", &v)) {
+        take_egress(o, v);
+    } else if (sandbox_options_is(arg, "version", &v)) {
+        take_version(o, v);
+    } else if (sandbox_options_is(arg, "env", &v)) {
+        add_env(o, v);
+    } else if (sandbox_options_is(arg, "header", &v)) {
+        add_header(o, v);
+    } else {
+        return false;
+    }
+    return true;
+}
+
 /* False: it is the first cell. Files to put are for later. */
 static bool
 take_argument(struct sandbox_options *o, const char *arg)
@@ -109,6 +237,8 @@ take_argument(struct sandbox_options *o, const char *arg)
             return true;
         }
     }
+    if (take_e2b_argument(o, arg))
+        return true;
     if (sandbox_options_is(arg, "level", &v)) {
         if (!local_isolation_find(v, &o->config.isolation))
             exit(2);
@@ -133,6 +263,43 @@ sandbox_options_take(struct sandbox_options *o, int argc, char **argv)
            take_argument(o, argv[first]))
         first++;
     return first;
+}
+
+void
+sandbox_options_fini(struct sandbox_options *o)
+{
+    for (size_t i = 0; i < o->e2b.n_envs; i++) {
+        free_const(o->envs[i].name);
+        free_const(o->envs[i].value);
+    }
+    for (size_t i = 0; i < o->e2b.n_headers; i++) {
+        free_const(o->headers[i].name);
+        secret_free(o->values[i]);
+    }
+    for (size_t i = 0; i < o->e2b.n_hosts; i++)
+        free_const(o->hosts[i]);
+    secret_free(o->key);
+    *o = (struct sandbox_options){0};
+}
+
+struct sandbox_backend *
+sandbox_options_backend(struct sandbox_options *o, struct loop *loop)
+{
+    struct error err = {0};
+    struct sandbox_backend *backend;
+
+    if (!o->is_e2b)
+        return local_new(loop, &o->config, &o->limits);
+    if (o->e2b.name == NULL)
+        o->e2b.name = "e2b";
+    o->e2b.key = o->key;
+    o->e2b.user_agent = "sandbox_driver";
+    backend = e2b_new(loop, &o->e2b, &o->limits, &err);
+    if (backend == NULL) {
+        fprintf(stderr, "sandbox_driver: %s\n", err.msg);
+        exit(2);
+    }
+    return backend;
 }
 
 char *

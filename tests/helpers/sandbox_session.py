@@ -1,50 +1,39 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Drives a sandbox through sandbox_driver, for tests of the back end alone.
+"""Drives a local sandbox, for tests of its back end alone: a Session of
+driver_session.py, and
 
     with Sandbox("put=/tmp/x.csv") as sb:
-        r = sb.cell("print(1)")
-        r.stdout, r.stderr, r.outcome, r.outputs, r.notes, r.error, ...
-        sb.script(["/bin/cat", "f"], {"f": "text"})  # as cell; exit, signal
         sb.attack("ACCESS...")       # runs with PRELUDE; returns report(...)'s
-        sb.list()                    # {name: file}, and sb.left_out
-        sb.get("chart.png")          # (end, message, bytes)
         sb.descendants()
 
 Each looks, after each attack and at its end, whether anything has changed
 outside (host_check.py). open_session() is the same at the level of isolation
 that SANDBOX_LEVEL names, if it is set.
-
-The driver is SANDBOX_DRIVER, else tests/helpers/sandbox_driver in the build
-tree. sb.events holds all that it said; nothing is waited for by sleeping.
 """
 
 import ctypes
 import json
 import os
 import re
-import select
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
-import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import fake_kernel  # noqa: E402
-import tap  # noqa: E402
+from driver_session import (Session, driver_path, peak_mib,  # noqa: E402
+                            wait_until)
 from host_check import HostCheck, fresh_uid  # noqa: E402
 from processes import descendants_of, process_table  # noqa: E402
 
 PR_SET_CHILD_SUBREAPER = 36
 LANDLOCK_CREATE_RULESET = 444
 
-def driver_path():
-    if os.environ.get("SANDBOX_DRIVER"):
-        return os.path.abspath(os.environ["SANDBOX_DRIVER"])
-    build = os.environ.get("abs_top_builddir", ".")
-    return os.path.abspath(os.path.join(build, "tests", "helpers",
-                                        "sandbox_driver"))
+__all__ = ["FORGE", "Fake", "PRELUDE", "REDUCED", "Sandbox", "attack",
+           "cell_uid", "descendants_of", "driver_path", "landlock_abi",
+           "level", "open_session", "peak_mib", "process_table",
+           "wait_until", "warden_path"]
 
 
 def warden_path():
@@ -55,18 +44,6 @@ def warden_path():
 def landlock_abi():
     """The level reduced needs 6."""
     return ctypes.CDLL(None).syscall(LANDLOCK_CREATE_RULESET, None, 0, 1)
-
-
-def wait_until(ready, timeout, what, step=0.01):
-    """Polls what gives no event (the process table); the true value."""
-    deadline = time.monotonic() + timeout * tap.FACTOR
-    while True:
-        value = ready()
-        if value:
-            return value
-        if time.monotonic() > deadline:
-            raise AssertionError("%s: not within %g s" % (what, timeout))
-        select.select([], [], [], step)
 
 
 # What must be refused without namespaces too.
@@ -89,14 +66,6 @@ def attack(*numbers):
         function.attacks = numbers
         return function
     return mark
-
-
-def peak_mib(pid):
-    with open("/proc/%d/status" % pid) as f:
-        for line in f:
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) / 1024
-    raise AssertionError("no VmHWM")
 
 
 # For cells that write events themselves, as the interpreter would.
@@ -202,26 +171,7 @@ def open_session(*options, **more):
     return Sandbox(*options, **more)
 
 
-class Cell:
-    """What one run_cell gave."""
-
-    def __init__(self):
-        self.stdout = ""
-        self.stderr = ""
-        self.outputs = []
-        self.notes = []
-        self.end = None
-
-    def __repr__(self):
-        return "Cell(%s)" % json.dumps(self.__dict__, default=str)[:3000]
-
-    @property
-    def text(self):
-        return self.stdout + self.stderr
-
-
 _uids = []
-_open = []
 
 
 def cell_uid():
@@ -234,13 +184,12 @@ def cell_uid():
     return _uids[0]
 
 
-class Sandbox:
-    """host: a HostCheck of the caller's; else one is made."""
+class Sandbox(Session):
+    """The local one. host: a HostCheck of the caller's; else one is made."""
 
     def __init__(self, *options, env=None, prefix=(), timeout=30, uid=None,
                  host=None, pass_fds=(), level=None):
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        self.timeout = timeout
         self.level = level or os.environ.get("SANDBOX_LEVEL") or "full"
         if os.getuid() == 0 and uid is None and not any(
                 o.startswith(("uid=", "parent=")) for o in options):
@@ -251,59 +200,31 @@ class Sandbox:
         self.parent = os.path.join(self.dir, "parent")
         os.mkdir(self.parent, 0o711)
         os.chmod(self.dir, 0o711)
-        self.events = []
-        self._buffer = b""
-        self._open_event = None
-        self.left_out = 0
-        full = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8",
-                "HOME": self.dir, "TMPDIR": self.dir}
+        options = ("parent=" + self.parent,) + options
         if self.level != "full":
             options += ("level=" + self.level,)
             # The limit of processes counts whatever the user runs.
             if os.getuid() == 0 and not any(o.startswith("uid=")
                                             for o in options):
                 options += ("uid=%d" % (40000 + os.getpid() % 4000),)
-            full["SANDPIPER_WARDEN"] = warden_path()
-        for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS"):
-            if name in os.environ:
-                full[name] = os.environ[name]
-        full.update(env or {})
-        argv = list(prefix) + [driver_path()] + \
-            ["parent=" + self.parent] + list(options)
+            env = dict({"SANDPIPER_WARDEN": warden_path()}, **(env or {}))
         if uid is not None:
-            argv = ["setpriv", "--reuid", str(uid), "--regid", str(uid),
-                    "--clear-groups", "--"] + argv
+            prefix = ["setpriv", "--reuid", str(uid), "--regid", str(uid),
+                      "--clear-groups", "--"] + list(prefix)
             os.chown(self.parent, uid, uid)
         try:
-            self.process = subprocess.Popen(
-                argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=full,
-                start_new_session=True, pass_fds=pass_fds)
+            super().__init__(options, env, prefix, timeout, pass_fds)
         except OSError:
-            shutil.rmtree(self.dir)
             self.host.close()
             raise
-        _open.append(self)
-        os.set_blocking(self.process.stdout.fileno(), False)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, kind, value, trace):
-        self.close()
 
     def descendants(self):
         return descendants_of(self.process.pid)
 
     def close(self):
-        if self not in _open:
-            return
-        _open.remove(self)
         below = self.descendants()
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-        self.process.stdin.close()
-        self.process.stdout.close()
+        if not self.release():
+            return
         # Not killed before that: who ends the others would be among them.
         try:
             wait_until(lambda: not self._reap(below), 20, "the sandbox ends")
@@ -315,10 +236,23 @@ class Sandbox:
                     pass
         shutil.rmtree(self.dir, ignore_errors=True)
         try:
-            self.host.check_end(alone=not _open)
+            self.host.check_end(alone=not Session.open_ones)
         finally:
             if self.own_host:
                 self.host.close()
+
+    def quit(self):
+        below = self.descendants()
+        super().quit()
+        wait_until(lambda: not self._reap(below), 20, "all processes end")
+        assert os.listdir(self.parent) == [], os.listdir(self.parent)
+
+    def end_outside(self):
+        for pid in self.descendants():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
 
     @staticmethod
     def _reap(pids):
@@ -333,95 +267,12 @@ class Sandbox:
                 left.append(pid)
         return left
 
-    # -- talking --
-
-    def request(self, **fields):
-        self.process.stdin.write(json.dumps(fields).encode() + b"\n")
-        self.process.stdin.flush()
-
-    def next_event(self, timeout):
-        deadline = time.monotonic() + timeout
-        while b"\n" not in self._buffer:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise AssertionError("the driver is silent; last: %s"
-                                     % self.events[-5:])
-            if not select.select([self.process.stdout], [], [], left)[0]:
-                continue
-            data = os.read(self.process.stdout.fileno(), 1 << 20)
-            if not data:
-                raise AssertionError("the driver ended with %s; last: %s" % (
-                    self.process.wait(), self.events[-5:]))
-            self._buffer += data
-        line, self._buffer = self._buffer.split(b"\n", 1)
-        event = json.loads(line.decode("utf-8"))
-        self.events.append(event)
-        if event["event"] == "open":
-            self._open_event = event
-        return event
-
-    def wait(self, kind, timeout=None, **fields):
-        """The next event of that kind."""
-        deadline = time.monotonic() + (timeout or self.timeout)
-        while True:
-            event = self.next_event(max(0.01, deadline - time.monotonic()))
-            if event["event"] == kind and all(
-                    event.get(k) == v for k, v in fields.items()):
-                return event
-
-    def opened(self):
-        """Also where a test has cleared events since."""
-        return self._open_event or self.wait("open")
-
-    def start_cell(self, code, timeout_ms=None, silent=False):
+    def start_cell(self, code, *args, **more):
         if self.level == "reduced":
             self.opened()
             code = re.sub(r"(?<![\w.])/workspace\b",
                           lambda _: self.workspace(), code)
-        fields = {"op": "cell", "code": code, "silent": silent}
-        if timeout_ms is not None:
-            fields["timeout_ms"] = timeout_ms
-        self.request(**fields)
-
-    def finish_cell(self, timeout=None):
-        cell = Cell()
-        deadline = time.monotonic() + (timeout or self.timeout)
-        while True:
-            event = self.next_event(max(0.01, deadline - time.monotonic()))
-            kind = event["event"]
-            if kind == "bytes" and event["stream"] == "stdout":
-                cell.stdout += event["text"]
-            elif kind == "bytes":
-                cell.stderr += event["text"]
-            elif kind == "output":
-                cell.outputs.append(event)
-            elif kind == "note":
-                cell.notes.append(event)
-            elif kind in ("cell", "script"):
-                cell.__dict__.update(event)
-                return cell
-
-    def cell(self, code, timeout_ms=None, timeout=None, silent=False):
-        self.start_cell(code, timeout_ms, silent)
-        return self.finish_cell(timeout)
-
-    def start_script(self, argv, files=None, dir="job", **more):
-        self.request(op="script", dir=dir, files=files or {}, argv=argv,
-                     **more)
-
-    def script(self, argv, files=None, timeout=None, **more):
-        """A program in a directory of the workspace; as a cell, with exit and
-        signal. Relative names of files lead from there."""
-        self.start_script(argv, files, **more)
-        return self.finish_cell(timeout)
-
-    def python(self, code, *args, **more):
-        """The same for a program in Python."""
-        return self.script(["python3", "analyze.py", *args],
-                           {"analyze.py": code}, **more)
-
-    def interrupt(self):
-        self.request(op="interrupt")
+        super().start_cell(code, *args, **more)
 
     def attack(self, code, **more):
         """Runs an attack; the dictionary of what it reported. Nothing has
@@ -437,63 +288,6 @@ class Sandbox:
         assert found, "the attack reported nothing: %r" % cell
         self.host.check()
         return found
-
-    # -- the interpreter itself --
-
-    def info(self):
-        self.request(op="info")
-        return self.wait("info")
-
-    def in_state(self, state, timeout=30):
-        """Asks until the sandbox is in that state; its info then."""
-        found = {}
-
-        def there():
-            found.update(self.info())
-            return found["state"] == state
-        wait_until(there, timeout, "the sandbox is %s" % state, step=0.05)
-        return found
-
-    def vars(self):
-        self.request(op="vars")
-        return self.wait("vars")
-
-    def snapshot(self, path):
-        self.request(op="snapshot", path=path)
-        return self.wait("saved", name="snapshot")
-
-    def restore(self, path):
-        self.request(op="restore", path=path)
-        return self.wait("saved", name="restore")
-
-    def restart(self):
-        self.request(op="restart")
-        return self.wait("op", name="restart")
-
-    def switch(self):
-        self.request(op="switch")
-        return self.wait("op", name="switch")
-
-    def take_loss(self):
-        self.request(op="take_loss")
-        return self.wait("loss").get("text")
-
-    # -- files --
-
-    def list(self):
-        self.request(op="list")
-        event = self.wait("list")
-        self.left_out = event.get("left_out", 0)
-        return {f["name"]: f for f in event["files"]}
-
-    def get(self, name, limit=50 << 20):
-        path = os.path.join(self.dir, "got")
-        self.request(op="get", name=name, path=path, limit=limit)
-        event = self.wait("op", name="get")
-        with open(path, "rb") as f:
-            data = f.read()
-        os.unlink(path)
-        return event["end"], event.get("message") or "", data
 
     def workspace(self):
         """The workspace's directory on this side."""

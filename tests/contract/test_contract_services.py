@@ -1,0 +1,16 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The scenes of test_contract.py, with services in the place of the local
+sandbox."""
+
+import os
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+
+from backends import SERVICES  # noqa: E402
+from test_contract import main  # noqa: E402
+
+if __name__ == "__main__":
+    main(SERVICES)

@@ -1,0 +1,353 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The back end of services against the fake, where nobody else has anything
+like it: what is asked of the service and when, what its faults become, that
+nothing is billed that nobody wants, and where keys go. What all back ends have
+in common is in tests/contract."""
+
+import json
+import os
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, "..", "helpers"),
+                os.path.join(HERE, "..", "fakes")]
+
+import tap  # noqa: E402
+from driver_session import wait_until  # noqa: E402
+from e2b_server import KEY, unavailable  # noqa: E402
+from e2b_session import E2bSession  # noqa: E402
+
+TIMEOUT_S = 180
+RUN = ("owner=aaaa1111", "run=bbbb2222")
+
+
+def ok(cell):
+    assert cell.end == "done" and cell.outcome == "ok", cell
+    return cell
+
+
+def count(sb, words):
+    return len(sb.server.find(words))
+
+
+def n_created(sb):
+    return sum(1 for r in sb.server.find("POST sandboxes")
+               if r.path.endswith("/sandboxes") and r.status == 201)
+
+
+def put(sb, path, name="f.csv"):
+    sb.request(op="put", path=path, name=name)
+    return sb.wait("op", name="put")
+
+
+def write(sb, name, data):
+    path = os.path.join(sb.dir, name)
+    with open(path, "wb") as f:
+        f.write(data)
+    return path
+
+
+# ---- what is asked for ------------------------------------------------------
+
+@tap.timeout(TIMEOUT_S)
+def test_egress_is_off_unless_it_is_allowed():
+    rows = (((), False, None, "no internet"),
+            (("internet=on",), True, None, "internet"),
+            (("internet=pypi.org,*.example.org,10.0.0.0/8",), None,
+             ["pypi.org", "*.example.org", "10.0.0.0/8"], "pypi.org and 2 more"))
+    for options, allowed, hosts, words in rows:
+        with E2bSession(*options) as sb:
+            ok(sb.cell("1"))
+            made = json.loads(sb.server.find("POST sandboxes")[0].raw)
+            if hosts is None:
+                assert made.get("allow_internet_access") is allowed, made
+            else:
+                assert made["network"]["allowOut"] == hosts, made
+                assert made["network"]["denyOut"] == ["0.0.0.0/0"], made
+            assert sb.info()["egress"] == words, sb.info()
+
+
+def say_of_egress(**more):
+    """Changes what the service says of a sandbox."""
+    def rewrite(body):
+        told = json.loads(body)
+        for key in ("allowInternetAccess", "network"):
+            told.pop(key, None)
+        told.update(more)
+        return json.dumps(told).encode()
+    return rewrite
+
+
+@tap.timeout(TIMEOUT_S)
+def test_egress_that_the_service_ignores():
+    """What reaches more than it may runs nothing, and is ended; what does not
+    say so is told."""
+    with E2bSession(*RUN) as sb:
+        sb.server.fail("GET /sandboxes/", times=9,
+                       rewrite=say_of_egress(allowInternetAccess=True))
+        cell = sb.cell("1", timeout=60)
+        assert cell.end == "error" and cell.code == "config", cell
+        assert "reaches the internet" in cell.message, cell
+        assert count(sb, "PUT /network") == 1
+        assert count(sb, "/execute") == 0
+        sb.server.wait_request("DELETE /sandboxes/")
+    with E2bSession(*RUN) as sb:
+        sb.server.fail("GET /sandboxes/", times=9, rewrite=say_of_egress())
+        ok(sb.cell("1"))
+        assert sb.info()["egress"] == (
+            "no internet (not confirmed by the service)"), sb.info()
+    with E2bSession("internet=on") as sb:
+        sb.server.fail("GET /sandboxes/", times=9,
+                       rewrite=say_of_egress(allowInternetAccess=True))
+        ok(sb.cell("1"))
+        assert sb.info()["egress"] == "internet", sb.info()
+
+
+@tap.timeout(TIMEOUT_S)
+def test_keys_stay_outside():
+    """The account's key goes to the API alone (the fake looks at every
+    request), and is nowhere in the sandbox."""
+    with E2bSession("header=Authorization=Bearer sk-0123456789") as sb:
+        cell = ok(sb.cell(
+            "import os, glob\nfound = [dict(os.environ)]\n"
+            "for path in glob.glob('/proc/[0-9]*/environ') + "
+            "glob.glob('/proc/[0-9]*/cmdline'):\n"
+            "    try:\n        found.append(open(path, 'rb').read())\n"
+            "    except OSError:\n        pass\nprint(found)"))
+        for secret in (KEY, "sk-0123456789"):
+            assert secret not in cell.stdout, cell.stdout[:2000]
+        for request in sb.server.data_requests:
+            text = json.dumps(dict(request.headers)) + request.raw.decode("latin-1")
+            assert KEY not in text and "sk-0123456789" not in text, request
+        for request in sb.server.api_requests:
+            headers = {k.lower(): v for k, v in dict(request.headers).items()}
+            assert headers.get("x-api-key") == KEY, request
+            assert headers.get("authorization") == "Bearer sk-0123456789"
+
+
+@tap.timeout(TIMEOUT_S)
+def test_a_file_is_sent_once():
+    """The same bytes are not sent again to the same sandbox; others are."""
+    with E2bSession() as sb:
+        path = write(sb, "f.csv", b"a,b\n1,2\n")
+        assert put(sb, path)["end"] == "done"
+        n = count(sb, "POST /files")
+        assert n > 0
+        assert put(sb, path)["end"] == "done"
+        assert count(sb, "POST /files") == n
+        ok(sb.cell("assert open('f.csv').read() == 'a,b\\n1,2\\n'"))
+        write(sb, "f.csv", b"a,b\n3,4\n")
+        assert put(sb, path)["end"] == "done"
+        assert count(sb, "POST /files") > n
+        ok(sb.cell("assert open('data/f.csv').read() == 'a,b\\n3,4\\n'"))
+        cell = sb.cell("open('data/f.csv', 'w')")
+        assert cell.outcome == "error" and cell.error == "PermissionError", cell
+
+
+@tap.timeout(TIMEOUT_S)
+def test_time_is_renewed_while_it_is_used():
+    with E2bSession("timeout_s=15") as sb:
+        ok(sb.cell("x = 1"))
+        sb.server.wait_request("POST /timeout", timeout=60)
+        sb.server.advance(8)
+        sb.server.wait_request("POST /timeout", count=2, timeout=60)
+        sb.server.advance(8)
+        assert ok(sb.cell("print(x)")).stdout == "1\n"
+        assert n_created(sb) == 1
+
+
+@tap.timeout(TIMEOUT_S)
+def test_a_host_without_renewal_is_asked_once():
+    with E2bSession("timeout_s=15", fake={"lacks": ("timeout",)}) as sb:
+        ok(sb.cell("x = 1"))
+        sb.server.wait_request("POST /timeout", timeout=60)
+        assert ok(sb.cell("import time\ntime.sleep(7)\nprint(x)",
+                          timeout=60)).stdout == "1\n"
+        assert count(sb, "POST /timeout") == 1
+
+
+# ---- what becomes of it -----------------------------------------------------
+
+@tap.timeout(TIMEOUT_S)
+def test_what_was_paused_by_the_service_wakes_up():
+    """As after a night with the lid closed."""
+    with E2bSession("auto_pause=1") as sb:
+        ok(sb.cell("x = 7"))
+        sb.server.advance(100000)
+        assert ok(sb.cell("print(x)", timeout=60)).stdout == "7\n"
+        assert n_created(sb) == 1
+
+
+@tap.timeout(TIMEOUT_S)
+def test_resume_of_one_that_is_gone():
+    with E2bSession("auto_pause=1", "idle_suspend_ms=100") as sb:
+        ok(sb.cell("x = 7"))
+        sb.in_state("suspended")
+        sb.server.lose()
+        cell = sb.cell("print('x' in globals())", timeout=90)
+        assert cell.end == "restarted" and cell.outcome == "ok", cell
+        assert cell.stdout == "False\n" and "gone" in cell.reason, cell
+        assert n_created(sb) == 2
+
+
+@tap.timeout(TIMEOUT_S)
+def test_it_is_rebuilt_once():
+    """A sandbox that ends under a cell is replaced, and the cell is not run
+    again; when the new one ends at once as well, that is said."""
+    code = ("open('ran', 'a').write('x')\nimport time\nprint('up')\n"
+            "time.sleep(1000)")
+    with E2bSession() as sb:
+        sb.start_cell(code)
+        wait_until(lambda: "up\n" in [e.get("text") for e in sb.events] or
+                   sb.next_event(60) is None, 60, "it runs")
+        sb.server.lose()
+        cell = sb.finish_cell(90)
+        assert cell.end == "restarted" and cell.outcome == "died", cell
+        assert cell.lost and "new one was made" in cell.reason, cell
+        assert "are gone" in cell.reason and "kept" not in cell.reason, cell
+        assert ok(sb.cell("import os\nprint(os.path.exists('ran'))")
+                  ).stdout == "False\n"
+        assert n_created(sb) == 2
+
+
+@tap.timeout(TIMEOUT_S)
+def test_a_cut_connection_runs_nothing_twice():
+    """The cell is stopped, what it did stays, and one message says so."""
+    with E2bSession() as sb:
+        ok(sb.cell("x = 1\nn = 0"))
+        fault = sb.server.fail("POST /execute", cut=250)
+        cell = sb.cell("n += 1\nprint('a' * 100)\nimport time\ntime.sleep(30)",
+                       timeout=90)
+        assert fault.reached.is_set()
+        assert cell.end == "done" and cell.outcome == "died", cell
+        assert "connection" in cell.reason and not cell.lost, cell
+        assert ok(sb.cell("print(n, x)", timeout=60)).stdout == "1 1\n"
+        assert n_created(sb) == 1
+
+
+@tap.timeout(TIMEOUT_S)
+def test_a_body_that_ends_too_early_is_no_success():
+    with E2bSession() as sb:
+        ok(sb.cell("x = 1"))
+        sb.server.fail("POST /execute", end=120)
+        cell = sb.cell("x = 2\nprint('done')", timeout=90)
+        assert cell.outcome != "ok" and cell.reason, cell
+        assert ok(sb.cell("print(x)", timeout=60)).stdout == "2\n"
+
+
+@tap.timeout(TIMEOUT_S)
+def test_a_service_that_is_gone():
+    """No answer at all: one error, in bounded time, and none is left to run
+    behind it."""
+    with E2bSession(may_leave=True) as sb:
+        ok(sb.cell("x = 1"))
+        sb.start_cell("import time\nprint('up')\ntime.sleep(1000)")
+        wait_until(lambda: "up\n" in [e.get("text") for e in sb.events] or
+                   sb.next_event(60) is None, 60, "it runs")
+        sb.server.close()
+        cell = sb.finish_cell(120)
+        assert cell.end == "lost", cell
+        assert "reached" in cell.message, cell
+
+
+# ---- nothing is billed silently ---------------------------------------------
+
+@tap.timeout(TIMEOUT_S)
+def test_faults_of_making_one():
+    rows = (({"status": 401, "body": b'{"code":401,"message":"no"}'}, "auth",
+             1),
+            ({"status": 404, "body": b'{"code":404,"message":"no template"}'},
+             "config", 2),
+            ({"status": 400, "body": b'{"code":400,"message":"bad"}'}, "",
+             1))
+    for fault, code, _ in rows:
+        with E2bSession(*RUN) as sb:
+            sb.server.fail("POST sandboxes", times=9, **fault)
+            cell = sb.cell("1", timeout=90)
+            assert cell.end == "error" and cell.message, cell
+            assert not code or cell.code == code, cell
+            assert n_created(sb) == 0
+
+
+@tap.timeout(TIMEOUT_S)
+def test_a_made_sandbox_is_not_forgotten():
+    """The answer was lost, so that nobody knows its id: it is found by its
+    labels and ended, at the end of the program at the latest. (The session
+    looks whether one is left.)"""
+    for options in ((), ("version=v1",)):
+        with E2bSession(*RUN, *options) as sb:
+            sb.server.fail("POST sandboxes", times=9, lost=True)
+            cell = sb.cell("1", timeout=120)
+            assert cell.end == "error", cell
+
+
+@tap.timeout(TIMEOUT_S)
+def test_the_end_while_one_is_made():
+    with E2bSession(*RUN) as sb:
+        fault = sb.server.fail("POST sandboxes", hold=True)
+        sb.start_cell("1")
+        assert fault.reached.wait(60)
+        sb.request(op="quit")
+        fault.release()
+        assert sb.process.wait(60) in (0, 1)
+
+
+@tap.timeout(TIMEOUT_S)
+def test_what_cannot_be_used_is_ended():
+    """It was made, and then there is no interpreter to be had in it."""
+    with E2bSession(*RUN) as sb:
+        sb.server.fail("MakeDir", status=500, times=99,
+                       body=b'{"code":"internal","message":"no room"}')
+        cell = sb.cell("1", timeout=90)
+        assert cell.end == "error" and "no room" in cell.message, cell
+        wait_until(lambda: count(sb, "DELETE /sandboxes/") > 0, 30,
+                   "it is ended")
+
+
+@tap.timeout(TIMEOUT_S)
+def test_a_restart_keeps_the_sandbox():
+    with E2bSession() as sb:
+        ok(sb.cell("x = 1\nopen('mine', 'w').write('m')"))
+        assert sb.restart()["end"] == "done"
+        assert ok(sb.cell("print('x' in globals(), open('mine').read())",
+                          timeout=60)).stdout == "False m\n"
+        assert n_created(sb) == 1
+
+
+@tap.timeout(TIMEOUT_S)
+def test_idle_close_ends_what_is_billed():
+    with E2bSession("idle_close_ms=300") as sb:
+        ok(sb.cell("x = 1\nopen('mine', 'w').write('m')"))
+        wait_until(lambda: count(sb, "DELETE /sandboxes/") == 1, 60,
+                   "it is ended")
+        cell = sb.cell("import os\nprint('x' in globals(), "
+                       "os.path.exists('mine'))", timeout=90)
+        assert cell.end == "restarted" and cell.outcome == "ok", cell
+        assert cell.stdout == "False False\n", cell
+        assert "kept" not in cell.reason, cell
+
+
+@tap.timeout(TIMEOUT_S)
+def test_the_key_by_a_command():
+    with E2bSession("key_command=echo " + KEY,
+                    env={"E2B_API_KEY": ""}) as sb:
+        ok(sb.cell("1"))
+    with E2bSession("key_command=echo no >&2; exit 3",
+                    env={"E2B_API_KEY": ""}) as sb:
+        cell = sb.cell("1", timeout=60)
+        assert cell.end == "error" and "api_key_command" in cell.message, cell
+        assert count(sb, "sandboxes") == 0
+
+
+def main():
+    why = unavailable()
+    tests = [(name, function) for name, function in sorted(globals().items())
+             if name.startswith("test_")]
+    if why:
+        tests = [(name, lambda: tap.skip(why)) for name, _ in tests]
+    sys.exit(tap.run_tests(tests, sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()
