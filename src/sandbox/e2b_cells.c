@@ -292,6 +292,18 @@ end_outcome(struct e2b_cells *c, struct sandbox_outcome *outcome,
         c, &(struct e2b_run_end){.way = E2B_RUN_DONE, .outcome = outcome});
 }
 
+/* It has been sent: it may have run, and may still. */
+static void
+fail_run(struct e2b_cells *c, enum e2b_trouble trouble, bool not_run,
+         const struct error *err)
+{
+    c->was_cut = c->was_cut || !not_run;
+    e2b_cells_end(c, &(struct e2b_run_end){.way = E2B_RUN_TROUBLE,
+                                           .trouble = trouble,
+                                           .not_run = not_run,
+                                           .err = err});
+}
+
 static void
 then_run(struct e2b_cells *c, const struct e2b_execute_end *end)
 {
@@ -307,11 +319,11 @@ then_run(struct e2b_cells *c, const struct e2b_execute_end *end)
                c->context != &c->contexts[0]) {
         e2b_cells_refuse_language(c, end->err);
     } else if (end->trouble != E2B_TROUBLE_NONE) {
-        e2b_cells_fail(c, end->trouble, end->err);
+        fail_run(c, end->trouble, end->not_sent, end->err);
     } else if (e2b_cells_is_new(c, end)) {
         e2b_cells_lose(c, NOT_RUN);
     } else if (e2b_result_outcome(end->result, &outcome, &err) < 0) {
-        e2b_cells_fail(c, E2B_TROUBLE_CUT, &err);
+        fail_run(c, E2B_TROUBLE_CUT, false, &err);
     } else if (e2b_result_end(end->result) == E2B_END_LOST) {
         e2b_cells_lose(c, outcome.reason);
     } else {

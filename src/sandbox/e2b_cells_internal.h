@@ -122,6 +122,7 @@ void e2b_cells_stop_steps(struct e2b_cells *c);
 
 /* The end of the operation; c may be freed when it returns. */
 void e2b_cells_end(struct e2b_cells *c, const struct e2b_run_end *end);
+/* The same before any of the code has run. */
 void e2b_cells_fail(struct e2b_cells *c, enum e2b_trouble trouble,
                     const struct error *err);
 

@@ -106,9 +106,9 @@ void
 e2b_cells_fail(struct e2b_cells *c, enum e2b_trouble trouble,
                const struct error *err)
 {
-    c->was_cut = c->was_cut || c->is_running;
     e2b_cells_end(c, &(struct e2b_run_end){.way = E2B_RUN_TROUBLE,
                                            .trouble = trouble,
+                                           .not_run = true,
                                            .err = err});
 }
 

@@ -42,6 +42,7 @@ struct e2b_execute {
     bool dropped; /* in a callback of its own: freed behind it */
     bool told_flood;
     struct error err; /* of a body that cannot be read */
+    bool not_sent;
 };
 
 static void
@@ -120,6 +121,7 @@ end(struct e2b_execute *x, enum e2b_trouble trouble, int http_status,
     struct error cut = {0};
     struct e2b_execute_end e = {.trouble = trouble,
                                 .http_status = http_status,
+                                .not_sent = x->not_sent,
                                 .err = err,
                                 .result = &x->result};
 
@@ -236,6 +238,7 @@ on_data_done(void *ctx, const struct e2b_data_result *result)
     struct e2b_execute *x = ctx;
 
     x->data = NULL;
+    x->not_sent = result->not_sent;
     if (result->trouble == E2B_TROUBLE_NONE ||
         result->trouble == E2B_TROUBLE_CUT) {
         x->in_lines = true;

@@ -31,6 +31,7 @@ struct e2b_execute_end {
     /* E2B_TROUBLE_NONE: the whole answer has come, as result says. */
     enum e2b_trouble trouble;
     int http_status;
+    bool not_sent; /* with it: it has certainly not been carried out */
     const struct error *err; /* with any trouble */
     const struct e2b_cell_result *result;
 };

@@ -364,7 +364,7 @@ on_run(void *ctx, const struct e2b_run_end *end)
         return;
     case E2B_RUN_TROUBLE:
         stop_timers(&e->cell);
-        e2b_handle_trouble(e, end->trouble, !e->cell.begun, end->err);
+        e2b_handle_trouble(e, end->trouble, end->not_run, end->err);
         return;
     }
 }

@@ -41,6 +41,7 @@ struct e2b_run_end {
        new one, which is ready; reason says so. */
     const struct sandbox_outcome *outcome;
     enum e2b_trouble trouble;
+    bool not_run; /* with it: none of the code has run, and none will */
     const struct error *err; /* with E2B_RUN_TROUBLE and where opening failed */
 };
 

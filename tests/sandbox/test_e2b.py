@@ -227,6 +227,36 @@ def test_a_cut_connection_runs_nothing_twice():
 
 
 @tap.timeout(TIMEOUT_S)
+def test_an_answer_that_is_lost_runs_nothing_twice():
+    """The service has taken the cell, and said nothing of it."""
+    for interrupts in (True, False):
+        with E2bSession(fake={"interrupts": interrupts}) as sb:
+            ok(sb.cell("x = 1\nn = 0"))
+            sb.server.fail("POST /execute", lost=True)
+            cell = sb.cell("n += 1\nimport time\ntime.sleep(1000)",
+                           timeout=90)
+            assert cell.end == "done" and cell.outcome == "died", cell
+            assert "not known" in cell.reason and not cell.lost, cell
+            assert ok(sb.cell("print(n, x)", timeout=60)).stdout == "1 1\n"
+            assert n_created(sb) == 1
+
+
+@tap.timeout(TIMEOUT_S)
+def test_a_cell_that_goes_on_behind_a_cut_connection():
+    """It does not stop when it is asked: the interpreter is a new one."""
+    with E2bSession(fake={"interrupts": False}) as sb:
+        ok(sb.cell("x = 1"))
+        sb.server.fail("POST /execute", cut=250)
+        cell = sb.cell("print('a' * 100)\nimport time\nwhile True:\n    try:\n"
+                       "        time.sleep(1000)\n"
+                       "    except KeyboardInterrupt:\n        pass",
+                       timeout=90)
+        assert cell.end == "restarted" and cell.lost, cell
+        assert ok(sb.cell("print('x' in globals())")).stdout == "False\n"
+        assert n_created(sb) == 1
+
+
+@tap.timeout(TIMEOUT_S)
 def test_a_body_that_ends_too_early_is_no_success():
     with E2bSession() as sb:
         ok(sb.cell("x = 1"))
