@@ -35,11 +35,11 @@ enum {
 
 #define RESTARTED "The interpreter was restarted. " SANDBOX_LOST_TEXT
 #define NOT_RUN                                                                \
-    "The interpreter was ended or restarted before this cell, which was not "  \
-    "run. It may have run out of memory. " SANDBOX_LOST_TEXT
+    "The interpreter had ended before this cell, perhaps for lack of memory; " \
+    "the cell was not run. " SANDBOX_LOST_TEXT
 #define RESTARTED_BEFORE                                                       \
-    "The interpreter was ended or restarted before this cell, and may have "   \
-    "run out of memory. " SANDBOX_LOST_TEXT
+    "The interpreter had ended before this cell, perhaps for lack of "         \
+    "memory. " SANDBOX_LOST_TEXT
 #define PLAIN                                                                  \
     "This sandbox's interpreter could not be made ready for this program: "    \
     "tables and charts are shown as the service sends them, and variables "    \

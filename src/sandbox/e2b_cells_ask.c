@@ -220,8 +220,8 @@ then_answered(struct e2b_cells *c, const struct e2b_execute_end *end)
     } else if (end->trouble != E2B_TROUBLE_NONE) {
         e2b_cells_fail(c, end->trouble, end->err);
     } else if (e2b_cells_is_new(c, end)) {
-        e2b_cells_lose(c, "The interpreter was ended or restarted. It may "
-                          "have run out of memory. " SANDBOX_LOST_TEXT);
+        e2b_cells_lose(c, "The interpreter has ended, perhaps for lack of "
+                          "memory. " SANDBOX_LOST_TEXT);
     } else if (e2b_result_outcome(end->result, &outcome, &err) == 0 &&
                e2b_result_end(end->result) == E2B_END_LOST) {
         e2b_cells_lose(c, outcome.reason);

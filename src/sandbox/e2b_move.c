@@ -485,7 +485,7 @@ on_looked_at(void *ctx, const struct e2b_entry *entries, size_t n, bool more,
     (void)more;
     e->file = NULL;
     if (result->err != NULL && result->http_status == 404) {
-        error_fill(&err, ERR_IO, "%s: there is no such file", e->name);
+        error_fill(&err, ERR_IO, "%s: %s", e->name, strerror(ENOENT));
         end_move(e, &err);
         return;
     }

@@ -642,8 +642,8 @@ e2b_result_outcome(const struct e2b_cell_result *r, struct sandbox_outcome *out,
     case E2B_END_LOST:
         out->outcome = EVENT_DIED;
         out->variables_lost = true;
-        out->reason = "The interpreter was ended or restarted. It may have run "
-                      "out of memory. " SANDBOX_LOST_TEXT;
+        out->reason = "The interpreter has ended, perhaps for lack of "
+                      "memory. " SANDBOX_LOST_TEXT;
         break;
     case E2B_END_NOT_RUN:
         out->outcome = EVENT_INTERRUPTED;

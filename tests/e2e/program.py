@@ -145,8 +145,10 @@ class Repl(PtySession):
         return self.at_prompt(10 * FACTOR) - start
 
     def has(self, wanted):
+        """Wherever lines were broken for the width."""
         text = self.text()
-        assert wanted in text, "no %r in\n%s" % (wanted, text)
+        assert wanted in text or wanted in " ".join(text.split()), \
+            "no %r in\n%s" % (wanted, text)
 
     def has_not(self, unwanted):
         text = self.text()

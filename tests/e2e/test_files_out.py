@@ -109,12 +109,6 @@ TRAPS = {
 }
 
 
-# A service says of what is no file only that it is none.
-if os.environ.get("SANDPIPER_E2E_SANDBOX"):
-    TRAPS.update((_name, (TRAPS[_name][0], "no regular file"))
-                 for _name in ("fifo", "socket"))
-
-
 @attack(12, 13)
 @tap.timeout(90)
 def test_traps_are_refused_and_said():
@@ -344,9 +338,6 @@ FORGED = {
     "": None,
     "n" * 5000: None,
 }
-if os.environ.get("SANDPIPER_E2E_SANDBOX"):
-    FORGED["fifo"] = "no regular file"
-
 
 @tap.timeout(90)
 def test_forged_offers_are_refused():
