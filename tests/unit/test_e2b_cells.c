@@ -325,7 +325,7 @@ static const struct run_row run_rows[] = {
      0,
      EVENT_DIED,
      true,
-     "out of memory",
+     "lack of memory",
      "begin|hi|"},
     {"not run, behind an interrupted one",
      {ANSWER(EXECUTE, 200, FAILURE("ExecutionAborted", "a", "") END)},
