@@ -23,7 +23,7 @@
 
 #define KEY_SETTING "api_key_command"
 
-static void find_sandbox(struct e2b *e);
+static void make_sandbox(struct e2b *e);
 static void make_dirs(struct e2b *e);
 static void open_runner(struct e2b *e);
 static void describe(struct e2b *e);
@@ -167,17 +167,33 @@ end_open(struct e2b *e, const struct error *err)
     }
 }
 
-/* What was made may be of no use, and would be billed. */
+/* A new one that is of no use would be billed; one that has been used may have
+   what the person needs, and is looked for another time. */
 static void
-fail(struct e2b *e, const struct error *err, bool keep)
+fail(struct e2b *e, const struct error *err)
 {
     struct error copy = *err;
 
     e2b_drop_runner(e);
-    if (!keep) {
+    if (e->is_new) {
         e2b_abandon_sandbox(e);
+    } else {
+        e->is_unsure = true;
     }
     end_open(e, &copy);
+}
+
+/* It has ended unseen: another takes its place. */
+static void
+replace_sandbox(struct e2b *e)
+{
+    if (e->cell.active) {
+        e->cell.files_lost = true;
+    } else {
+        e->base.files_lost = true;
+    }
+    e2b_forget_sandbox(e);
+    make_sandbox(e);
 }
 
 /* --- the interpreter --- */
@@ -186,6 +202,7 @@ static void
 on_runner(void *ctx, const struct e2b_run_end *end)
 {
     struct e2b *e = ctx;
+    struct error err = {0};
 
     if (end->way == E2B_RUN_DONE) {
         e->runner_ready = true;
@@ -196,22 +213,26 @@ on_runner(void *ctx, const struct e2b_run_end *end)
         end_open(e, NULL);
         return;
     }
-    if (end->way == E2B_RUN_LOST && end->err->code == ERR_UNSUPPORTED &&
+    if (end->err != NULL) {
+        err = *end->err;
+    } else {
+        error_fill(&err, ERR_SANDBOX,
+                   "the interpreter ended while it was made ready");
+    }
+    if (end->way == E2B_RUN_LOST && err.code == ERR_UNSUPPORTED &&
         !e->no_interpreter) {
-        LOG_INFO("%s", end->err->msg);
+        LOG_INFO("%s", err.msg);
         e->no_interpreter = true;
         e2b_drop_runner(e);
         open_runner(e);
         return;
     }
-    /* One of an earlier time may have ended unseen. */
     if (end->way == E2B_RUN_TROUBLE && end->trouble == E2B_TROUBLE_GONE &&
         !e->is_new) {
-        e2b_forget_sandbox(e);
-        find_sandbox(e);
-        return;
+        replace_sandbox(e);
+    } else {
+        fail(e, &err);
     }
-    fail(e, end->err, false);
 }
 
 static void
@@ -266,10 +287,9 @@ on_workspace(void *ctx, const struct e2b_data_result *result)
         e->n_dirs++;
         make_dirs(e);
     } else if (result->trouble == E2B_TROUBLE_GONE && !e->is_new) {
-        e2b_forget_sandbox(e);
-        find_sandbox(e);
+        replace_sandbox(e);
     } else {
-        fail(e, result->err, false);
+        fail(e, result->err);
     }
 }
 
@@ -288,7 +308,7 @@ make_dirs(struct e2b *e)
     e->file =
         e2b_file_make_dir(&e->site, dirs[e->n_dirs], on_workspace, e, &err);
     if (e->file == NULL) {
-        fail(e, &err, false);
+        fail(e, &err);
     }
 }
 
@@ -337,7 +357,7 @@ refuse_egress(struct e2b *e)
                "%s: the service did not do what was asked\n"
                "to run cells there all the same: internet: true",
                e->sandbox.id, e2b_api_host(e->api), e->egress);
-    fail(e, &err, false);
+    fail(e, &err);
 }
 
 static void
@@ -436,7 +456,7 @@ on_made(void *ctx, struct e2b_result *result)
         e->sandbox = result->sandboxes[0];
         memset(&result->sandboxes[0], 0, sizeof(result->sandboxes[0]));
         e->has_sandbox = true;
-        fail(e, &err, false);
+        fail(e, &err);
         return;
     }
     sweep(e);
@@ -471,19 +491,17 @@ on_found(void *ctx, struct e2b_result *result)
     e->call = NULL;
     if (result->err == NULL) {
         if (e2b_take_sandbox(e, result, &err) < 0) {
-            fail(e, &err, false);
+            fail(e, &err);
             return;
         }
         make_workspace(e);
         return;
     }
     if (result->fault == E2B_FAULT_GONE) {
-        e2b_forget_sandbox(e);
-        make_sandbox(e);
-        return;
+        replace_sandbox(e);
+    } else {
+        fail(e, result->err);
     }
-    /* It may be there another time: it is not given up for that. */
-    fail(e, result->err, true);
 }
 
 /* That of before, if there is one and it is still there; else a new one. */
@@ -501,7 +519,7 @@ find_sandbox(struct e2b *e)
         e->call = e2b_api_connect(e->api, e->sandbox.id, e->config.timeout_s,
                                   false, on_found, e, &err);
         if (e->call == NULL) {
-            fail(e, &err, true);
+            fail(e, &err);
         }
     }
 }
@@ -538,7 +556,7 @@ on_key(void *ctx, struct secret *key, const struct error *err)
     e->key_asked = NULL;
     if (err != NULL) {
         mine = *err;
-        fail(e, &mine, true);
+        fail(e, &mine);
         return;
     }
     e->own_key = key;
@@ -546,7 +564,7 @@ on_key(void *ctx, struct secret *key, const struct error *err)
     if (use_key(e, &mine) < 0) {
         e->own_key = old;
         secret_free(key);
-        fail(e, &mine, true);
+        fail(e, &mine);
         return;
     }
     secret_free(old);

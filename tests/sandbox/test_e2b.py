@@ -191,39 +191,35 @@ def test_resume_of_one_that_is_gone():
         assert n_created(sb) == 2
 
 
+def lose_under_a_cell(sb):
+    """Runs a cell, whose sandbox ends behind everybody's back."""
+    sb.events.clear()
+    sb.start_cell("open('ran', 'a').write('x')\nimport time\nprint('up')\n"
+                  "time.sleep(1000)")
+    while "up\n" not in [e.get("text") for e in sb.events]:
+        sb.next_event(60)
+    sb.server.lose()
+    return sb.finish_cell(90)
+
+
 @tap.timeout(TIMEOUT_S)
 def test_it_is_rebuilt_once():
     """A sandbox that ends under a cell is replaced, and the cell is not run
-    again; when the new one ends at once as well, that is said."""
-    code = ("open('ran', 'a').write('x')\nimport time\nprint('up')\n"
-            "time.sleep(1000)")
+    again; when the next cell ends the new one as well, nothing is made unasked.
+    """
     with E2bSession() as sb:
-        sb.start_cell(code)
-        wait_until(lambda: "up\n" in [e.get("text") for e in sb.events] or
-                   sb.next_event(60) is None, 60, "it runs")
-        sb.server.lose()
-        cell = sb.finish_cell(90)
+        cell = lose_under_a_cell(sb)
         assert cell.end == "restarted" and cell.outcome == "died", cell
         assert cell.lost and "new one was made" in cell.reason, cell
         assert "are gone" in cell.reason and "kept" not in cell.reason, cell
-        assert ok(sb.cell("import os\nprint(os.path.exists('ran'))")
-                  ).stdout == "False\n"
         assert n_created(sb) == 2
-
-
-@tap.timeout(TIMEOUT_S)
-def test_a_cut_connection_runs_nothing_twice():
-    """The cell is stopped, what it did stays, and one message says so."""
-    with E2bSession() as sb:
-        ok(sb.cell("x = 1\nn = 0"))
-        fault = sb.server.fail("POST /execute", cut=250)
-        cell = sb.cell("n += 1\nprint('a' * 100)\nimport time\ntime.sleep(30)",
-                       timeout=90)
-        assert fault.reached.is_set()
-        assert cell.end == "done" and cell.outcome == "died", cell
-        assert "connection" in cell.reason and not cell.lost, cell
-        assert ok(sb.cell("print(n, x)", timeout=60)).stdout == "1 1\n"
-        assert n_created(sb) == 1
+        cell = lose_under_a_cell(sb)
+        assert cell.end == "lost" and "in its place" in cell.message, cell
+        assert n_created(sb) == 2
+        cell = sb.cell("import os\nprint(os.path.exists('ran'))", timeout=90)
+        assert cell.stdout == "False\n" and n_created(sb) == 3, cell
+        cell = lose_under_a_cell(sb)
+        assert cell.end == "restarted" and n_created(sb) == 4, cell
 
 
 @tap.timeout(TIMEOUT_S)
@@ -343,6 +339,43 @@ def test_a_restart_keeps_the_sandbox():
         assert ok(sb.cell("print('x' in globals(), open('mine').read())",
                           timeout=60)).stdout == "False m\n"
         assert n_created(sb) == 1
+
+
+@tap.timeout(TIMEOUT_S)
+def test_a_restart_that_fails_keeps_the_sandbox():
+    """It is not new, and may have what the person needs."""
+    with E2bSession() as sb:
+        ok(sb.cell("x = 1\nopen('mine', 'w').write('m')"))
+        sb.server.fail("MakeDir", status=500,
+                       body=b'{"code":"internal","message":"no room"}')
+        ended = sb.restart()
+        assert ended["end"] == "error" and "no room" in ended["message"], ended
+        cell = sb.cell("print('x' in globals(), open('mine').read())",
+                       timeout=60)
+        assert cell.stdout == "False m\n", cell
+        assert n_created(sb) == 1 and count(sb, "DELETE /sandboxes/") == 0
+
+
+@tap.timeout(TIMEOUT_S)
+def test_one_that_is_gone_at_a_restart():
+    """Its files are gone as well, and that is said."""
+    with E2bSession() as sb:
+        ok(sb.cell("x = 1\nopen('mine', 'w').write('m')"))
+        sb.server.lose()
+        assert sb.restart()["end"] == "done"
+        assert "files in /workspace are gone" in (sb.take_loss() or "")
+        assert ok(sb.cell("import os\nprint('x' in globals(), "
+                          "os.path.exists('mine'))")).stdout == "False False\n"
+        assert n_created(sb) == 2
+
+
+@tap.timeout(TIMEOUT_S)
+def test_an_interpreter_that_ends_while_it_is_made_ready():
+    with E2bSession(*RUN) as sb:
+        sb.server.fail("POST /execute", times=9, body=b"", status=404)
+        cell = sb.cell("1", timeout=60)
+        assert cell.end == "error" and "made ready" in cell.message, cell
+        sb.server.wait_request("DELETE /sandboxes/")
 
 
 @tap.timeout(TIMEOUT_S)
