@@ -435,8 +435,8 @@ const struct command cmd_restart = {
 
 const struct command cmd_sandbox = {
     .name = "sandbox",
-    .arguments = "[NAME | list | kill [ID...]]",
-    .help = "show how it is; run cells in another; list all; end leftovers",
+    .arguments = "[NAME|list|kill]",
+    .help = "show how it is; run cells in another; list them; end leftovers",
     .min_words = 0,
     .max_words = 1 + COMMAND_MAX_KILLED,
     .completion = COMPLETE_NOTHING,

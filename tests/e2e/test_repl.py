@@ -72,10 +72,11 @@ def test_help_breaks_no_word():
             s.at_prompt()
             s.ask(":help")
             wide = s.text().partition("> :help")[2].split()
-        with place.repl(None, cols=40, rows=80) as s:
+        with place.repl(None, cols=40, rows=120) as s:
             s.at_prompt()
             s.ask(":help")
-            assert s.text().partition("> :help")[2].split() == wide, s.text()
+            narrow = s.text().partition("> :help")[2].split()
+            assert narrow == wide, (narrow, wide)
 
 
 @tap.timeout(60)
