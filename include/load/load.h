@@ -46,6 +46,12 @@ WARN_UNUSED struct load *load_start(struct sandbox *sb, const char *path,
                                     const char *variable, int64_t timeout_ms,
                                     load_fn done, void *ctx, struct error *err);
 
+/* Told how far the file is on its way into the sandbox. name: as it was named,
+   without its directories; NULL: it is there, or will not be. */
+void load_on_progress(struct load *load,
+                      void (*fn)(void *ctx, const char *name,
+                                 uint64_t done_bytes, uint64_t total_bytes));
+
 /* done follows with ERR_CANCELLED or as it would have ended. */
 void load_cancel(struct load *load);
 

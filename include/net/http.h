@@ -97,6 +97,11 @@ struct http_request {
        sends a request again that a kept connection gives no answer to, also
        when the peer has read all of it. */
     bool own_connection;
+
+    /* The same on any connection: once libcurl has taken of the body, it does
+       not send the request again. ERR_NET tells of the answer that is missing,
+       and whoever asked may try again. */
+    bool send_once;
 };
 
 struct http_handlers {

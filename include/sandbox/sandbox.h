@@ -440,6 +440,12 @@ void sandbox_on_open(struct sandbox *sb, sandbox_done_fn fn, void *ctx);
 void sandbox_on_progress(struct sandbox *sb,
                          void (*fn)(void *ctx, const char *what), void *ctx);
 
+/* How far a loaded file is that is put again. NULL: that has ended. */
+void sandbox_on_put_again(struct sandbox *sb,
+                          void (*fn)(void *ctx, const char *name,
+                                     uint64_t done_bytes, uint64_t total_bytes),
+                          void *ctx);
+
 /*
  * Operations. They queue; everything in the arguments is copied but the
  * descriptors. The handle is valid until the callback has run.

@@ -104,6 +104,15 @@ void view_question(struct view *v, const char *question);
 /* The live line; NULL removes it. The time since the call is added to it. */
 void view_status(struct view *v, const char *text);
 
+/*
+ * How far something is that is copied, once that has taken half a second: takes
+ * the place of the text of the live line, if there is one, at most ten times a
+ * second. what ("loading a.csv") may hold any bytes; NULL: nothing is copied
+ * any more.
+ */
+void view_copy(struct view *v, const char *what, uint64_t done_bytes,
+               uint64_t total_bytes);
+
 /* The person has typed a line. */
 void view_break(struct view *v);
 

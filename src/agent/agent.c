@@ -142,6 +142,7 @@ agent_end_turn(struct agent *a, enum event_outcome outcome,
         outcome = EVENT_FAILED;
     a->end_outcome = outcome;
     a->can_go_on = outcome != EVENT_OK && !a->question_is_back;
+    agent_tell_not_listed(a);
     emit_turn_done(a);
     /* From the loop, so that nobody is called back within agent_ask. */
     a->end_task = loop_defer(a->config.loop, on_end_task, a);

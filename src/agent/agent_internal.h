@@ -179,8 +179,10 @@ struct agent {
     uint64_t n_left_out;
     struct sbuf left_out; /* names of the first of them */
     uint64_t n_unlisted;  /* that were not looked at, the last time */
-    uint64_t late_bytes;  /* that may be copied though the turn is to end */
-    int copy_fd;          /* owned; -1: none */
+    char *not_listed;    /* owned: why the files of the last cell are not known,
+                            for the end of the turn; NULL: they are */
+    uint64_t late_bytes; /* that may be copied though the turn is to end */
+    int copy_fd;         /* owned; -1: none */
 
     struct error sink_err;
     struct error end_err;
@@ -340,6 +342,9 @@ void agent_forget_offers(struct agent *a);
 /* Finds what the cell left behind and what it shows, copies it out and emits
    EVENT_FILE for each, then calls agent_send_charts. */
 void agent_collect_files(struct agent *a);
+
+/* At the end of a turn: that files of its last cell are not known. */
+void agent_tell_not_listed(struct agent *a);
 
 /* Copies the outcome, since it is borrowed for the call only. */
 void agent_keep_outcome(struct agent *a, const struct sandbox_outcome *o);

@@ -99,6 +99,7 @@ agent_files_fini(struct agent *a)
     free_found(a);
     forget_seen(a);
     sbuf_fini(&a->left_out);
+    free(a->not_listed);
     close_fd(&a->copy_fd);
 }
 
@@ -460,6 +461,30 @@ is_found(const struct agent *a, size_t seen)
     return false;
 }
 
+/* The model learns it at once. The person does at the end of the turn: what
+   went wrong may end that, and is said then; or files are found after the next
+   cell.
+ */
+static void
+note_not_listed(struct agent *a, const struct error *err)
+{
+    if (a->stop != AGENT_GO_ON || err->code == ERR_CANCELLED)
+        return;
+    a->not_listed = xasprintf("files that cell %d made could not be looked "
+                              "for: %s",
+                              a->cell, err->msg);
+    context_add_note(&a->context, a->not_listed);
+}
+
+void
+agent_tell_not_listed(struct agent *a)
+{
+    AUTO_FREE char *text = take_ptr(&a->not_listed);
+
+    if (text != NULL && a->end_err.code == ERR_NONE)
+        agent_notice(a, EVENT_WARNING, text);
+}
+
 static void
 on_listed_after(void *ctx, const struct sandbox_list *list,
                 const struct error *err)
@@ -467,7 +492,9 @@ on_listed_after(void *ctx, const struct sandbox_list *list,
     struct agent *a = ctx;
 
     a->op = NULL;
+    free(take_ptr(&a->not_listed));
     if (err != NULL) {
+        note_not_listed(a, err);
         finish_files(a);
         return;
     }

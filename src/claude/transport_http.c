@@ -108,6 +108,9 @@ start(void *transport, const struct transport_request *request,
         .n_extra = t->n_headers,
         .body_len = request->body_len,
         .stall_ms = t->stall_ms,
+        /* Each that the service reads is billed. Its connections are kept, and
+           claude.c tries again, but counts that and says it. */
+        .send_once = true,
     };
     const struct http_handlers http_handlers = {
         .on_head = handlers->on_head,

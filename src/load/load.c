@@ -36,6 +36,8 @@ struct load {
     struct sandbox *sb;    /* borrowed */
     struct sandbox_op *op; /* borrowed: the operation that runs */
     load_fn done;
+    void (*progress)(void *ctx, const char *name, uint64_t done_bytes,
+                     uint64_t total_bytes);
     void *ctx;
 
     char *path;     /* owned; as it was named */
@@ -530,12 +532,24 @@ run_snippet(struct load *load)
 }
 
 static void
+on_put_progress(void *ctx, uint64_t done_bytes, uint64_t total_bytes)
+{
+    struct load *load = ctx;
+
+    if (load->progress != NULL && !load->cancelled)
+        load->progress(load->ctx, paths_base(load->path), done_bytes,
+                       total_bytes);
+}
+
+static void
 on_put(void *ctx, enum sandbox_end end, const struct error *err)
 {
     struct load *load = ctx;
     struct error why = {0};
 
     load->op = NULL;
+    if (load->progress != NULL)
+        load->progress(load->ctx, NULL, 0, 0);
     if (err != NULL && err->code != ERR_CANCELLED) {
         finish(load, NULL, err);
         return;
@@ -575,8 +589,16 @@ load_start(struct sandbox *sb, const char *path, const char *variable,
                                .name = load->name,
                                .limit = -1,
                            },
-                           NULL, on_put, load);
+                           on_put_progress, on_put, load);
     return load;
+}
+
+void
+load_on_progress(struct load *load,
+                 void (*fn)(void *ctx, const char *name, uint64_t done_bytes,
+                            uint64_t total_bytes))
+{
+    load->progress = fn;
 }
 
 void

@@ -177,6 +177,9 @@ seek_body(void *ctx, curl_off_t offset, int origin)
 {
     struct http_call *call = ctx;
 
+    if (call->send_once && call->body_read > 0) {
+        return CURL_SEEKFUNC_FAIL;
+    }
     if (origin != SEEK_SET || offset < 0 || offset > call->body_len ||
         (call->gzip != NULL && offset > 0)) {
         return CURL_SEEKFUNC_FAIL;
@@ -227,6 +230,7 @@ http_set_body(struct http_call *call, const struct http_request *request,
               struct error *err)
 {
     call->told_sent = -1;
+    call->send_once = request->send_once;
     if (request->stream != NULL) {
         call->has_body = true;
         call->body = *request->stream;

@@ -32,6 +32,8 @@ static const struct result_text result_texts[] = {
     {CURLE_RECV_ERROR, "the connection to ", " broke off"},
     {CURLE_SEND_ERROR, "the connection to ", " broke off"},
     {CURLE_GOT_NOTHING, "", " closed the connection without an answer"},
+    /* It was not to begin again. */
+    {CURLE_SEND_FAIL_REWIND, "", " closed the connection without an answer"},
 };
 
 /* libcurl's text without what it puts before the cause. */

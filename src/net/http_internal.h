@@ -67,6 +67,7 @@ struct http_call {
     bool has_body;
     struct http_body body;  /* what it refers to is borrowed */
     int64_t body_len;       /* of all three parts */
+    bool send_once;         /* the body, even in part */
     int64_t body_read;      /* how much of it libcurl has taken */
     struct http_gzip *gzip; /* owned; NULL: sent as it is */
     off_t file_size;        /* what the file was when the call began */

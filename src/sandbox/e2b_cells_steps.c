@@ -253,10 +253,15 @@ e2b_cells_execute(struct e2b_cells *c, const struct e2b_execute_spec *spec,
         fail_later(c);
 }
 
+/* As in e2b_setup.py, which takes it away again. */
+#define HOSTED_NAME "_sandpiper_kernel"
+
 void
 e2b_cells_add_hosted(struct sbuf *sb, const char *line)
 {
-    sbuf_add_str(sb, "__import__(\"sandpiper_kernel\").hosted(r'");
+    /* A statement, since a cell may have given __import__ another meaning. */
+    sbuf_add_str(sb, "import sandpiper_kernel as " HOSTED_NAME "\n" HOSTED_NAME
+                     ".hosted(r'");
     /* JSON has no line feed, no backslash at its end, and now no quote. */
     for (; *line != '\0'; line++) {
         if (*line == '\'')

@@ -16,6 +16,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "base/utf8.h"
+#include "sandbox/service_words_internal.h"
 
 #define FLAG_COMPRESSED 0x01u
 #define FLAG_END 0x02u
@@ -236,19 +237,13 @@ code_of(const struct cJSON *body)
 static char *
 one_line(const char *text, size_t len)
 {
-    AUTO_SBUF struct sbuf sb = {0};
-    AUTO_FREE char *line = NULL;
+    AUTO_SBUF struct sbuf line = {0};
 
-    len = utf8_floor(text, len, E2B_STATUS_MAX_MESSAGE_BYTES);
-    sbuf_init(&sb, 3 * (size_t)E2B_STATUS_MAX_MESSAGE_BYTES);
-    utf8_add_repaired(&sb, text, len);
-    for (size_t i = 0; i < sb.len; i++)
-        if ((unsigned char)sb.data[i] < 0x20 || sb.data[i] == 0x7f)
-            sb.data[i] = ' ';
-    sbuf_truncate(&sb,
-                  utf8_floor(sb.data, sb.len, E2B_STATUS_MAX_MESSAGE_BYTES));
-    line = str_trim(sb.data);
-    return line[0] != '\0' ? take_ptr(&line) : NULL;
+    sbuf_init(&line, SERVICE_WORDS_MAX_BYTES);
+    service_words_add(&line, text, len);
+    sbuf_truncate(
+        &line, utf8_floor(line.data, line.len, E2B_STATUS_MAX_MESSAGE_BYTES));
+    return line.len > 0 ? sbuf_take(&line) : NULL;
 }
 
 static char *

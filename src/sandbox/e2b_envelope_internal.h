@@ -83,7 +83,7 @@ const char *e2b_code_name(enum e2b_code code); /* "not_found"; never NULL */
 
 struct e2b_status {
     enum e2b_code code;
-    char *message; /* owned; one line, valid UTF-8, untrusted; NULL: none */
+    char *message; /* owned; of service_words, untrusted; NULL: none */
 };
 
 void e2b_status_fini(struct e2b_status *s);

@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/sbuf.h"
+#include "sandbox/deaths_internal.h"
 #include "sandbox/e2b.h"
 #include "sandbox/e2b_api_internal.h"
 #include "sandbox/e2b_data_internal.h"
@@ -118,6 +119,7 @@ struct e2b {
     bool no_interpreter; /* the template has none: the kernel runs cells */
     int64_t ready_ms;    /* when the interpreter was ready */
     int n_rebuilt;       /* in a row, without a cell that ended between */
+    struct deaths deaths;
 
     struct e2b_sent *sent; /* owned */
     size_t n_sent;
@@ -217,7 +219,12 @@ void e2b_run_script(struct sandbox_backend *b,
 /* Asks what runs to stop. */
 void e2b_cell_stop(struct e2b *e, enum event_outcome why);
 
-/* After a loss: a new interpreter is ready, or (err) is not. */
+/* After the loss of its interpreter: another one, unless that has ended too
+   often of late. Ends in e2b_cell_reopened. */
+void e2b_cell_reopen(struct e2b *e);
+
+/* After a loss: a new interpreter is ready, or (err, which says what is lost)
+   is not. */
 void e2b_cell_reopened(struct e2b *e, const struct error *err);
 
 /* Forgets it, without telling anybody. */
@@ -226,8 +233,8 @@ void e2b_cell_drop(struct e2b *e);
 /* It has not been run, and all is as before. err is borrowed. */
 void e2b_cell_refuse(struct e2b *e, const struct error *err);
 
-/* The interpreter is lost under the running cell: how it ends, in which words;
-   texts are copied. */
+/* The interpreter is lost under the running cell: how it ends, in which words
+   (NULL: an error will have them); texts are copied. */
 void e2b_cell_lose(struct e2b *e, enum event_outcome how, const char *reason,
                    bool files_lost);
 

@@ -77,7 +77,9 @@ on_renew(void *ctx)
     struct error err = {0};
 
     e->renew_timer = NULL;
-    if (e->renewal != NULL || e->is_unsure) {
+    /* Without an interpreter nobody is idle in it, and it would be billed for
+       as long as the program lives. */
+    if (e->renewal != NULL || e->is_unsure || e->phase == E2B_PHASE_SHUT) {
         set_timer(e);
         return;
     }

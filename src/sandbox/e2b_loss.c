@@ -43,10 +43,10 @@ rebuild(struct e2b *e)
     e2b_forget_sandbox(e);
     if (e->n_rebuilt >= MAX_REBUILT) {
         error_fill(&err, ERR_SANDBOX,
-                   "the sandbox is gone, and so is the one that was made in "
-                   "its place: %s",
+                   "the sandbox is gone with its variables and files, and so "
+                   "is the one that was made in its place: %s",
                    e->loss.msg);
-        e2b_cell_lose(e, EVENT_DIED, GONE_TEXT SANDBOX_FILES_LOST_TEXT, true);
+        e2b_cell_lose(e, EVENT_DIED, NULL, true);
         e2b_set_phase(e, E2B_PHASE_SHUT);
         e2b_cell_reopened(e, &err);
         return;
@@ -105,7 +105,10 @@ handle_unreachable(struct e2b *e, const struct error *why)
 {
     struct error err = {0};
 
-    error_fill(&err, ERR_SANDBOX, "the sandbox cannot be reached: %s",
+    error_fill(&err, ERR_SANDBOX, "the sandbox cannot be reached%s: %s",
+               !e->cell.active  ? ""
+               : !e->cell.begun ? ", so nothing was run"
+                                : ", and how far the code came is not known",
                why->msg);
     e->is_unsure = true;
     if (!e->cell.active) {
@@ -114,10 +117,7 @@ handle_unreachable(struct e2b *e, const struct error *why)
     }
     e->runner_ready = false;
     e->is_stale = true;
-    e2b_cell_lose(e, EVENT_DIED,
-                  "The sandbox cannot be reached any more; whether the code "
-                  "ran to its end is not known.",
-                  false);
+    e2b_cell_lose(e, EVENT_DIED, NULL, false);
     e2b_set_phase(e, E2B_PHASE_SHUT);
     e2b_cell_reopened(e, &err);
 }
@@ -133,8 +133,7 @@ handle_lost_runner(struct e2b *e, const char *why)
     e->runner_ready = false;
     if (e->cell.active) {
         e2b_cell_lose(e, EVENT_DIED, reason, false);
-        e2b_set_phase(e, E2B_PHASE_OPENING);
-        e2b_open_begin(e);
+        e2b_cell_reopen(e);
         return;
     }
     error_fill(&err, ERR_SANDBOX, "the interpreter is gone");

@@ -28,7 +28,7 @@
 static const char put_script[] =
     "cd " E2B_WORKSPACE " && chmod 444 " STAGING " && chmod 755 data && "
     "mv -f " STAGING " \"data/$1\" && chmod 555 data && { [ -e \"$1\" ] || [ "
-    "-L \"$1\" ] || ln -s \"data/$1\" "
+    "-L \"$1\" ] || ln -s -- \"data/$1\" "
     "\"$1\"; }";
 
 /* --- what was sent --- */
@@ -338,6 +338,16 @@ find_name(const struct e2b *e, const struct e2b_entry *entry)
     return entry->type == E2B_ENTRY_DIRECTORY && !entry->is_link ? NULL : name;
 }
 
+/* As the local sandbox sorts them. */
+static int
+compare_files(const void *a, const void *b)
+{
+    const struct sandbox_file *x = a;
+    const struct sandbox_file *y = b;
+
+    return strcmp(x->name, y->name);
+}
+
 static void
 on_listed(void *ctx, const struct e2b_entry *entries, size_t n, bool more,
           const struct e2b_data_result *result)
@@ -365,6 +375,9 @@ on_listed(void *ctx, const struct e2b_entry *entries, size_t n, bool more,
             .mtime_ns = entries[i].mtime_ns,
             .refused = find_refusal(&entries[i]),
         };
+    }
+    if (list.n_files > 0) {
+        qsort(files, list.n_files, sizeof(files[0]), compare_files);
     }
     list.files = files;
     list.n_left_out = more ? 1 : 0;

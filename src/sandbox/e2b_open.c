@@ -160,8 +160,18 @@ end_open(struct e2b *e, const struct error *err)
     e2b_set_phase(e, err != NULL ? E2B_PHASE_SHUT
                      : of_cell   ? E2B_PHASE_BUSY
                                  : E2B_PHASE_IDLE);
-    if (of_cell) {
-        e2b_cell_reopened(e, err);
+    if (of_cell && err != NULL) {
+        struct error why = *err;
+
+        error_prepend(&why, "%s",
+                      e->cell.files_lost
+                          ? "the sandbox is gone with its variables and files, "
+                            "and no other can be had"
+                          : "the interpreter is gone with its variables, and "
+                            "no other can be had");
+        e2b_cell_reopened(e, &why);
+    } else if (of_cell) {
+        e2b_cell_reopened(e, NULL);
     } else {
         e2b_end_op(e, err);
     }

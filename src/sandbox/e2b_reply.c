@@ -13,17 +13,15 @@
 #include "base/alloc.h"
 #include "base/array.h"
 #include "base/json.h"
-#include "base/log.h"
 #include "base/sbuf.h"
 #include "base/secret.h"
 #include "base/str.h"
 #include "base/utf8.h"
+#include "sandbox/service_words_internal.h"
 
 /* Longest part of what the service says that is shown. */
 #define MAX_WORDS_BYTES ((size_t)200)
 
-/* More of it is not even looked at. */
-#define MAX_READ_BYTES ((size_t)8192)
 #define MAX_CODE_BYTES ((size_t)64)
 
 /* Of a description; metadata may hold others inside. */
@@ -47,63 +45,14 @@ is_page(const char *text)
     return text[strspn(text, " \t\r\n")] == '<';
 }
 
-/* Characters that are not seen, or that change how others are. */
-static bool
-is_hidden(uint32_t cp)
-{
-    return cp == 0xAD || cp == 0x61C || (cp >= 0x200B && cp <= 0x200F) ||
-           (cp >= 0x202A && cp <= 0x202E) || (cp >= 0x2060 && cp <= 0x206F) ||
-           cp == 0xFEFF || (cp >= 0xE0000 && cp <= 0xE0FFF);
-}
-
-static bool
-is_blank(uint32_t cp)
-{
-    return cp <= 0x20 || (cp >= 0x7F && cp <= 0xA0) || utf8_is_space(cp);
-}
-
-/* Adds it as one line, without controls and what is hidden. */
-static void
-add_clean(struct sbuf *out, const char *text, size_t len)
-{
-    bool blank = false;
-
-    for (size_t i = 0; i < len;) {
-        uint32_t cp = 0;
-        bool ok = true;
-        char bytes[UTF8_MAX_BYTES];
-
-        i += utf8_decode(text + i, len - i, &cp, &ok);
-        if (is_hidden(cp)) {
-            continue;
-        }
-        if (is_blank(cp)) {
-            blank = true;
-            continue;
-        }
-        if (blank && out->len > 0) {
-            sbuf_add_char(out, ' ');
-        }
-        blank = false;
-        sbuf_add(out, bytes, utf8_encode(cp, bytes));
-    }
-}
-
 /* One line without secrets, controls and a point at its end. */
 static char *
 clean_line(const char *text)
 {
-    AUTO_SBUF struct sbuf shown = {0};
-    AUTO_SBUF struct sbuf line = {0};
     struct sbuf out;
 
-    sbuf_init(&shown, MAX_READ_BYTES * 16);
-    sbuf_init(&line, MAX_READ_BYTES * 16);
-    sbuf_init(&out, MAX_READ_BYTES * 64);
-    log_add_hidden(&shown, text, strnlen(text, MAX_READ_BYTES));
-    add_clean(&line, shown.data, shown.len);
-    /* One that was in pieces is whole now. */
-    log_add_hidden(&out, line.data, line.len);
+    sbuf_init(&out, SERVICE_WORDS_MAX_BYTES);
+    service_words_add(&out, text, strlen(text));
     if (out.len > MAX_WORDS_BYTES) {
         sbuf_truncate(&out, utf8_floor(out.data, out.len, MAX_WORDS_BYTES));
         sbuf_add_str(&out, "...");

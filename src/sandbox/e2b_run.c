@@ -91,8 +91,8 @@ e2b_cell_lose(struct e2b *e, enum event_outcome how, const char *reason,
     set_reason(e, reason);
 }
 
-void
-e2b_cell_reopened(struct e2b *e, const struct error *err)
+static void
+report_loss(struct e2b *e, const struct error *err)
 {
     struct sandbox_outcome outcome = {
         .outcome = e->cell.ending,
@@ -103,6 +103,32 @@ e2b_cell_reopened(struct e2b *e, const struct error *err)
     };
 
     report(e, err != NULL ? SANDBOX_LOST : SANDBOX_RESTARTED, &outcome, err);
+}
+
+void
+e2b_cell_reopened(struct e2b *e, const struct error *err)
+{
+    /* The error says all of it; the reason would say it once more. */
+    if (err != NULL) {
+        free(take_ptr(&e->cell.reason));
+    }
+    report_loss(e, err);
+}
+
+void
+e2b_cell_reopen(struct e2b *e)
+{
+    struct error err = {0};
+
+    if (!deaths_are_too_many(&e->deaths)) {
+        e2b_set_phase(e, E2B_PHASE_OPENING);
+        e2b_open_begin(e);
+        return;
+    }
+    deaths_forget(&e->deaths);
+    error_fill(&err, ERR_SANDBOX, DEATHS_TEXT);
+    e2b_set_phase(e, E2B_PHASE_SHUT);
+    report_loss(e, &err);
 }
 
 void
@@ -146,6 +172,7 @@ end_well(struct e2b *e, struct sandbox_outcome *outcome)
     }
     if (!e->cell.silent) {
         e->n_rebuilt = 0;
+        deaths_forget(&e->deaths);
     }
     /* It had ended unseen before this ran, or has by now. */
     report(e, outcome->variables_lost ? SANDBOX_RESTARTED : SANDBOX_DONE,
@@ -170,8 +197,7 @@ lose_runner(struct e2b *e, const struct e2b_run_end *end)
                                         : why);
     }
     e2b_cell_lose(e, EVENT_DIED, reason, false);
-    e2b_set_phase(e, E2B_PHASE_OPENING);
-    e2b_open_begin(e);
+    e2b_cell_reopen(e);
 }
 
 /* --- stopping --- */

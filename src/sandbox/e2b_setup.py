@@ -28,6 +28,8 @@ DRAIN_SECONDS = 0.5
 # it keeps of cells, which are ours.
 NAMES = ("display", "get_ipython", "input", "exit", "quit")
 HISTORY = ("In", "Out")
+# By which the client names this module in the namespace of cells.
+KERNEL = "_sandpiper_kernel"
 
 
 class Host:
@@ -35,6 +37,9 @@ class Host:
 
     publish = None
     names = {}
+    originals = {}
+    # What cells have put in the place of builtins.
+    replaced = {}
 
 
 H = Host()
@@ -76,8 +81,14 @@ def drain():
 
 
 def write_event(event, mark):
-    """In place of the kernel's. The text has a first character of its own,
-    since the service takes away quotes around it."""
+    """In place of the kernel's. What the interpreter sends it by looks names up
+    among the builtins, which a cell may have replaced."""
+    kernel.with_builtins(send_event, event, mark)
+
+
+def send_event(event, mark):
+    """The text has a first character of its own, since the service takes away
+    quotes around it."""
     if event["ev"] == "begin":
         return
     data = event.pop("data", {})
@@ -155,10 +166,23 @@ def without_loop(function):
             asyncio.tasks._enter_task(loop, task)
 
 
+def put_builtins_back():
+    """The interpreter, and what it runs before the next cell, look names up
+    there."""
+    current = vars(builtins)
+    H.replaced = {
+        name: current[name] for name, original in H.originals.items()
+        if name in current and current[name] is not original
+        and kernel.is_like(current[name], original)}
+    current.update(H.originals)
+
+
 def hosted(line):
     """Handles one request of the client."""
     handler = signal.getsignal(signal.SIGINT)
     mask = kernel.pthread_sigmask(signal.SIG_BLOCK, ())
+    S.namespace.pop(KERNEL, None)
+    vars(builtins).update(H.replaced)
     vars(builtins).update(H.names)
     undo_showing()
     try:
@@ -168,6 +192,7 @@ def hosted(line):
         kernel.restore_process()
         signal.signal(signal.SIGINT, handler)
         kernel.pthread_sigmask(signal.SIG_SETMASK, mask)
+        put_builtins_back()
 
 
 def op_remove(request):
@@ -235,6 +260,9 @@ def begin(workspace, figure, online):
     prepare_streams()
     part("start").prepare_cells(user)
     H.names = {name: vars(builtins)[name] for name in NAMES}
+    # The last value that was shown is no builtin.
+    H.originals = {name: value for name, value in vars(builtins).items()
+                   if name not in NAMES and name != "_"}
     take_over()
     S.known = set(modules)
     S.libraries = part("start").find_libraries()

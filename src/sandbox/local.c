@@ -612,11 +612,9 @@ restart_for_cell(struct local *l)
         local_ask_lost(l);
         return;
     }
-    if (local_death_are_too_many(l)) {
-        error_fill(&err, ERR_SANDBOX,
-                   "the interpreter has ended three times within a minute; it "
-                   "is not started again before the next question or load");
-        l->n_deaths = 0;
+    if (deaths_are_too_many(&l->deaths)) {
+        error_fill(&err, ERR_SANDBOX, DEATHS_TEXT);
+        deaths_forget(&l->deaths);
         local_cell_restarted(l, &err);
         return;
     }

@@ -159,7 +159,7 @@ end_well(struct local *l, struct sandbox_outcome *outcome)
     outcome->duration_ms = clock_now_ms() - l->cell.started_ms;
     /* What loads files again says nothing of the cells. */
     if (!l->cell.silent)
-        l->n_deaths = 0;
+        deaths_forget(&l->deaths);
     if (l->cell.stop != EVENT_OK)
         kill_leftovers(l);
     local_set_state(l, LOCAL_IDLE);

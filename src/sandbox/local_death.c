@@ -4,13 +4,9 @@
 #endif
 
 #include <signal.h>
-#include <string.h>
 
 #include "base/array.h"
-#include "base/clock.h"
 #include "sandbox/local_internal.h"
-
-#define DEATHS_MS 60000
 
 static const struct {
     int signal;
@@ -45,19 +41,4 @@ local_death_add_end(struct sbuf *sb, const struct proc_exit *status)
             return;
         }
     sbuf_addf(sb, "signal %d", signo);
-}
-
-bool
-local_death_are_too_many(struct local *l)
-{
-    int64_t now = clock_now_ms();
-
-    if (l->n_deaths == LOCAL_MAX_DEATHS) {
-        memmove(&l->deaths_ms[0], &l->deaths_ms[1],
-                (LOCAL_MAX_DEATHS - 1) * sizeof(l->deaths_ms[0]));
-        l->n_deaths--;
-    }
-    l->deaths_ms[l->n_deaths++] = now;
-    return l->n_deaths == LOCAL_MAX_DEATHS &&
-           now - l->deaths_ms[0] <= DEATHS_MS;
 }

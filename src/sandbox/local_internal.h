@@ -4,9 +4,9 @@
  * local_cell.c runs one cell and decides how it ended; local_script.c begins a
  * script, which then runs as a cell does; local_leftovers.c ends what they have
  * left running; local_disk.c says how full the disk is; local_death.c how an
- * interpreter ended, and whether that was once too often; local_ask.c has the
- * requests that are no cells; local_suspend.c stops what runs and lets it go
- * on; local_ops.c has the other operations that struct sandbox calls.
+ * interpreter ended; local_ask.c has the requests that are no cells;
+ * local_suspend.c stops what runs and lets it go on; local_ops.c has the other
+ * operations that struct sandbox calls.
  */
 #ifndef SANDBOX_LOCAL_INTERNAL_H
 #define SANDBOX_LOCAL_INTERNAL_H
@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "base/proc.h"
 #include "base/sbuf.h"
+#include "sandbox/deaths_internal.h"
 #include "sandbox/kernel_answer_internal.h"
 #include "sandbox/kernel_show_internal.h"
 #include "sandbox/local.h"
@@ -48,7 +49,6 @@ enum local_state {
 /* What a start is for, so who is told when it is done. */
 enum local_purpose { LOCAL_FOR_OPEN, LOCAL_FOR_PUT, LOCAL_FOR_CELL };
 
-#define LOCAL_MAX_DEATHS 3
 /* Memory and disk are looked at that often where something may take them. */
 #define LOCAL_WATCH_MS 200
 /* Entries that a sum of the workspace's sizes looks at. */
@@ -168,9 +168,7 @@ struct local {
     struct sbuf later;  /* bytes that were written while no cell ran */
     struct local_leftovers leftovers;
 
-    /* Times of deaths without a cell that ended between. */
-    int64_t deaths_ms[LOCAL_MAX_DEATHS];
-    unsigned n_deaths;
+    struct deaths deaths;
 
     /* The one operation of the caller's. */
     void (*progress)(void *ctx, const char *what);
@@ -276,10 +274,6 @@ void local_cell_drop(struct local *l);
 void local_cell_answered(struct local *l);
 
 /* --- local_death.c --- */
-
-/* Whether three interpreters have ended in a row within a minute. Notes this
-   end. */
-bool local_death_are_too_many(struct local *l);
 
 /* Adds how a process ended: "segmentation fault", "exit status 3". */
 void local_death_add_end(struct sbuf *sb, const struct proc_exit *status);

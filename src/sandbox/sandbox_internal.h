@@ -152,6 +152,9 @@ struct sandbox {
     void *on_open_ctx;
     void (*on_progress)(void *ctx, const char *what);
     void *on_progress_ctx;
+    void (*on_put_again)(void *ctx, const char *name, uint64_t done_bytes,
+                         uint64_t total_bytes);
+    void *on_put_again_ctx;
     void (*on_late)(void *ctx, int cell, const char *loss);
     void *on_late_ctx;
 

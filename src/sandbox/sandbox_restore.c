@@ -374,11 +374,29 @@ handle_setup(void *ctx, enum sandbox_end end,
 }
 
 static void
+tell_progress(struct sandbox *sb, const char *name, uint64_t done_bytes,
+              uint64_t total_bytes)
+{
+    if (sb->on_put_again != NULL)
+        sb->on_put_again(sb->on_put_again_ctx, name, done_bytes, total_bytes);
+}
+
+static void
+handle_progress(void *ctx, uint64_t done_bytes, uint64_t total_bytes)
+{
+    struct sandbox *sb = ctx;
+
+    tell_progress(sb, sb->loaded[sb->restore_next].name, done_bytes,
+                  total_bytes);
+}
+
+static void
 handle_put_again(void *ctx, enum sandbox_end end, const struct error *err)
 {
     struct sandbox *sb = ctx;
     struct sandbox_loaded *file = &sb->loaded[sb->restore_next];
 
+    tell_progress(sb, NULL, 0, 0);
     close_fd(&sb->restore_fd);
     sb->restore_runs = false;
     sb->restore_put_done = true;
@@ -414,7 +432,8 @@ put_again(struct sandbox *sb)
     }
     put.fd = sb->restore_fd;
     sb->restore_runs = true;
-    sb->backend->ops->put(sb->backend, &put, NULL, handle_put_again, sb);
+    sb->backend->ops->put(sb->backend, &put, handle_progress, handle_put_again,
+                          sb);
     return true;
 }
 
@@ -475,6 +494,16 @@ sandbox_restore_begin(struct sandbox *sb, struct sandbox_op *op,
     sb->restore_puts_only = false;
     sb->state = SANDBOX_BUSY;
     sandbox_schedule(sb);
+}
+
+void
+sandbox_on_put_again(struct sandbox *sb,
+                     void (*fn)(void *ctx, const char *name,
+                                uint64_t done_bytes, uint64_t total_bytes),
+                     void *ctx)
+{
+    sb->on_put_again = fn;
+    sb->on_put_again_ctx = ctx;
 }
 
 void

@@ -168,6 +168,30 @@ on_loaded(void *ctx, const struct load_result *result, const struct error *err)
     finish(app, NULL, false);
 }
 
+static void
+show_copy(struct app *app, const char *doing, const char *name, uint64_t done,
+          uint64_t total)
+{
+    AUTO_FREE char *what =
+        name != NULL ? xasprintf("%s %s", doing, name) : NULL;
+
+    view_copy(app->config.view, what, done, total);
+}
+
+static void
+on_load_progress(void *ctx, const char *name, uint64_t done, uint64_t total)
+{
+    show_copy(ctx, "loading", name, done, total);
+}
+
+/* Files that an interpreter or a sandbox had before, for the one in its place.
+ */
+static void
+on_put_again(void *ctx, const char *name, uint64_t done, uint64_t total)
+{
+    show_copy(ctx, "sending again", name, done, total);
+}
+
 int
 app_begin_load(struct app *app, const char *path, const char *variable,
                struct error *err)
@@ -178,6 +202,7 @@ app_begin_load(struct app *app, const char *path, const char *variable,
                            on_loaded, app, err);
     if (app->load == NULL)
         return -1;
+    load_on_progress(app->load, on_load_progress);
     view_status(app->config.view, "loading");
     return 0;
 }
@@ -418,6 +443,7 @@ app_new(const struct app_config *config)
     app->snapshot.fd = -1;
     app->snapshot.file.fd = -1;
     sandbox_on_progress(config->sandbox, on_progress, app);
+    sandbox_on_put_again(config->sandbox, on_put_again, app);
     sandbox_on_late_end(config->sandbox, on_late_end, app);
     return app;
 }

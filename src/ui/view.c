@@ -533,6 +533,7 @@ view_free(struct view *v)
     sbuf_fini(&v->held);
     free(v->held_ends);
     free(v->status);
+    free(v->copy_what);
     free(v);
 }
 

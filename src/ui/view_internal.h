@@ -15,6 +15,7 @@
 #include "base/sbuf.h"
 #include "model/event.h"
 #include "term/out.h"
+#include "ui/copy_rate_internal.h"
 #include "ui/view.h"
 
 struct image;
@@ -104,6 +105,8 @@ struct view {
     int64_t status_since_ms;
     int64_t status_until_ms; /* a wait ends then; 0: it is none */
     struct loop_timer *status_timer;
+    char *copy_what; /* owned; "loading a.csv"; NULL: nothing is copied */
+    struct copy_rate copy_rate;
 };
 
 /* Begins to speak: ends what another voice left open, blank line included. */

@@ -21,6 +21,8 @@
 #include "ui/view_internal.h"
 
 #define TICK_MS 1000
+#define ELLIPSIS_COLS 3u
+#define MAX_WHAT_BYTES 1024u
 
 /* Adds why without what stands in brackets at its end: all of it, or only what
    is for the support of the service, "(529, request req_01)". */
@@ -97,10 +99,32 @@ draw_wait(const struct view *v, int64_t left_ms)
     out_status(v->config.out, sb.data);
 }
 
+/* Adds what fits on the line before something that wide: the name of a file may
+   be long, and how far it is matters more. */
 static void
-draw(const struct view *v)
+add_fitting(const struct view *v, const char *what, size_t behind,
+            struct sbuf *sb)
+{
+    size_t columns = (size_t)out_columns(v->config.out);
+    size_t room = columns > behind + 1 ? columns - behind - 1 : 0;
+    size_t len = strlen(what);
+    size_t used = 0;
+
+    if (utf8_width(what, len) <= room) {
+        sbuf_add(sb, what, len);
+        return;
+    }
+    sbuf_add(sb, what,
+             utf8_fit(what, len,
+                      room > ELLIPSIS_COLS ? room - ELLIPSIS_COLS : 0, &used));
+    sbuf_add_str(sb, view_ellipsis(v));
+}
+
+static void
+draw(struct view *v)
 {
     AUTO_SBUF struct sbuf sb = {0};
+    AUTO_SBUF struct sbuf end = {0};
     int64_t now = clock_now_ms();
     bool waited = v->status_until_ms > 0;
     int64_t ms = now - (waited ? v->status_until_ms : v->status_since_ms);
@@ -110,10 +134,19 @@ draw(const struct view *v)
         return;
     }
     sbuf_init(&sb, VIEW_LINE_BYTES);
-    sbuf_add_str(&sb, waited ? "trying again" : v->status);
+    sbuf_init(&end, VIEW_LINE_BYTES);
+    if (v->copy_what != NULL && copy_rate_is_long(&v->copy_rate, now)) {
+        sbuf_add_str(&end, ": ");
+        copy_rate_add(&v->copy_rate, now, &end);
+    }
     if (ms >= VIEW_TIME_MS)
-        sbuf_addf(&sb, " %s %" PRId64 " s", view_dot(v), ms / TICK_MS);
-    sbuf_addf(&sb, " %s Ctrl-C stops", view_dot(v));
+        sbuf_addf(&end, " %s %" PRId64 " s", view_dot(v), ms / TICK_MS);
+    sbuf_addf(&end, " %s Ctrl-C stops", view_dot(v));
+    if (end.data[0] == ':')
+        add_fitting(v, v->copy_what, utf8_width(end.data, end.len), &sb);
+    else
+        sbuf_add_str(&sb, waited ? "trying again" : v->status);
+    sbuf_add(&sb, end.data, end.len);
     out_status(v->config.out, sb.data);
 }
 
@@ -165,9 +198,56 @@ set(struct view *v, const char *text, int64_t until_ms)
     on_tick(v);
 }
 
+static void
+forget_copy(struct view *v)
+{
+    free(take_ptr(&v->copy_what));
+    v->copy_rate = (struct copy_rate){0};
+}
+
+/* One line, whatever a name holds. */
+static char *
+clean(const char *text)
+{
+    struct sbuf sb;
+
+    sbuf_init(&sb, MAX_WHAT_BYTES);
+    utf8_add_repaired(&sb, text, strnlen(text, MAX_WHAT_BYTES / 4));
+    for (size_t i = 0; i < sb.len; i++) {
+        if ((unsigned char)sb.data[i] < ' ' || sb.data[i] == 0x7f)
+            sb.data[i] = '?';
+    }
+    return sbuf_take(&sb);
+}
+
+void
+view_copy(struct view *v, const char *what, uint64_t done_bytes,
+          uint64_t total_bytes)
+{
+    bool is_due;
+
+    if (!is_live(v) || v->status == NULL)
+        return;
+    if (what == NULL) {
+        forget_copy(v);
+        draw(v);
+        return;
+    }
+    is_due =
+        copy_rate_note(&v->copy_rate, clock_now_ms(), done_bytes, total_bytes);
+    if (!is_due && v->copy_what != NULL)
+        return;
+    free(v->copy_what);
+    v->copy_what = clean(what);
+    if (is_due)
+        draw(v);
+}
+
 void
 view_status(struct view *v, const char *text)
 {
+    if (text == NULL)
+        forget_copy(v);
     set(v, text, 0);
 }
 

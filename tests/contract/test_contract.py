@@ -259,10 +259,16 @@ open('a.bin', 'wb').write(bytes(range(256)) * 1000)
 os.makedirs('output/deep', exist_ok=True)
 open('output/deep/é.txt', 'w').write('text')
 open('empty', 'w').close()
+open('output.txt', 'w').close()
+for name in 'line\\nfeed', '\\x1b[31m\\r\\x7f', '\\u202e\\u200b', '-rf':
+    open(name, 'w').close()
 os.symlink('/etc/hostname', 'link')
 os.symlink('output', 'dir')
 os.mkfifo('fifo')
 """
+
+# A name is bytes, and nobody's to judge but whoever shows it.
+ODD = ("line\nfeed", "\x1b[31m\r\x7f", "\u202e\u200b", "-rf")
 
 
 def scene_file_out(backend):
@@ -273,12 +279,16 @@ def scene_file_out(backend):
         files = sb.list()
         assert {n: f["size"] for n, f in files.items()
                 if not f["refused"]} == {
-            "a.bin": len(BYTES), "output/deep/é.txt": 4, "empty": 0}, files
+            "a.bin": len(BYTES), "output/deep/é.txt": 4, "empty": 0,
+            "output.txt": 0, **{name: 0 for name in ODD}}, files
+        assert list(files) == sorted(files, key=os.fsencode), files
         assert {n for n, f in files.items() if f["refused"]} == {
             "link", "dir", "fifo"}, files
         assert sb.get("a.bin") == ("done", "", BYTES)
         assert sb.get("output/deep/é.txt")[2] == b"text"
         assert sb.get("empty") == ("done", "", b"")
+        for name in ODD:
+            assert sb.get(name) == ("done", "", b""), name
         for name in ("link", "fifo", "dir/deep/é.txt", "output", "none",
                      "../x", "/etc/hostname"):
             end, message, data = sb.get(name)

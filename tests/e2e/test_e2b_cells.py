@@ -322,6 +322,24 @@ def test_variables():
 
 
 @tap.timeout(120)
+def test_builtins_that_cells_replace():
+    """They are for cells: the interpreter, and what the program asks, has its
+    own; what cannot stand for one does not come back."""
+    with E2bServer() as server, Runner(made(server)) as r:
+        r.open()
+        r.cell("import builtins\nbuiltins.len = lambda x: 42\n"
+               "builtins.isinstance = builtins.__import__ = None\n"
+               "del builtins.sorted\n__import__ = _sandpiper_kernel = None")
+        assert r.cell("print(len([]), isinstance(1, int), sorted([2, 1]))"
+                      ).stdout == "42 True [1, 2]\n"
+        r.tell(op="vars")
+        found = r.wait("vars")[-1]["vars"]
+        assert "_sandpiper_kernel" not in found, found
+        r.cell("builtins.len = None")
+        assert r.cell("print(len([]))").stdout == "0\n"
+
+
+@tap.timeout(120)
 def test_the_interpreter_is_lost():
     with E2bServer() as server, Runner(made(server)) as r:
         r.open()

@@ -168,8 +168,8 @@ def seconds_to_stop(server, place, claude):
         fault = server.fail(UPLOAD, stall=SIZE // 2)
         s.type_line(":load big.csv")
         assert fault.reached.wait(SEND_S)
-        # How far it is, as a share or a size: whatever comes first.
-        s.shows(re.compile(r"(?:loading|big\.csv).*\d ?(?:%|MiB|MB)"), SEND_S)
+        s.shows(re.compile(r"loading big\.csv: \d+ % of [\d.]+ [MG]B, "
+                           r"[\d.]+ [kMG]?B/s"), SEND_S)
         took = s.interrupt()
         # Its end stands behind what is not read yet.
         fault.release()

@@ -156,7 +156,8 @@ def test_a_paused_turn_is_sent_back():
 
 
 # A test of its own service needs a reason: what it is for is no service.
-OTHERS = {"test_hostile_cells.py": "nobody may come to it",
+OTHERS = {"test_e2b_harness.py": "ports of the strict fake of sandboxes",
+          "test_hostile_cells.py": "nobody may come to it",
           "test_https.py": "answers a client of TLS without TLS",
           "test_interrupt.py": "a port that leads to the strict service",
           "test_proxy.py": "proxies in front of the strict service"}

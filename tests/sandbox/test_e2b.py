@@ -8,6 +8,7 @@ in common is in tests/contract."""
 import json
 import os
 import sys
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", "helpers"),
@@ -155,6 +156,24 @@ def test_time_is_renewed_while_it_is_used():
         sb.server.advance(8)
         assert ok(sb.cell("print(x)")).stdout == "1\n"
         assert n_created(sb) == 1
+
+
+@tap.timeout(TIMEOUT_S)
+def test_time_is_not_renewed_without_an_interpreter():
+    """It ended, and nothing was asked for since: the sandbox ends as well, and
+    what is asked for next has another."""
+    with E2bSession("timeout_s=15", fake={"interpreters": ()}) as sb:
+        ok(sb.cell("import os, threading\n"
+                   "threading.Timer(0.5, os._exit, (3,)).start()"))
+        sb.in_state("new")
+        n = count(sb, "POST /timeout")
+        began = time.monotonic()
+        wait_until(lambda: time.monotonic() > began + 8, 60, "time passes")
+        assert count(sb, "POST /timeout") == n
+        sb.server.advance(100)
+        cell = sb.cell("print(1)", timeout=90)
+        assert cell.end == "restarted" and cell.stdout == "1\n", cell
+        assert n_created(sb) == 2
 
 
 @tap.timeout(TIMEOUT_S)

@@ -97,7 +97,8 @@ fake_put(struct sandbox_backend *b, const struct sandbox_put *put,
     struct fake *f = fake_of(b);
     AUTO_FREE char *what = xasprintf("put(%s)", put->name);
 
-    (void)progress;
+    if (progress != NULL)
+        progress(ctx, 1, 2);
     end_with(f, what, done, ctx, f->put_ends);
 }
 

@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/array.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/sbuf.h"
 #include "sandbox/e2b_envelope_internal.h"
 
@@ -363,6 +364,38 @@ test_status_message_is_bounded(void **state)
     e2b_status_fini(&s);
 }
 
+/* What checks tokens may repeat the one that it refuses. */
+static void
+test_status_message_has_no_secret(void **state)
+{
+    static const char *const texts[] = {
+        "bad token ey_secret_1!",
+        "bad token ey_se\xe2\x80\x8b"
+        "cret_1!",
+        "bad token ey_\xc2\xad\xef\xbb\xbfsecret_\xe2\x80\xae"
+        "1!",
+    };
+
+    (void)state;
+    log_hide("ey_secret_1");
+    for (size_t i = 0; i < LEN(texts); i++) {
+        AUTO_SBUF struct sbuf body = {0};
+        struct e2b_status s;
+
+        e2b_status_of_failure(401, texts[i], strlen(texts[i]), &s);
+        assert_non_null(s.message);
+        assert_null(strstr(s.message, "ey_"));
+        assert_null(strstr(s.message, "1!"));
+        e2b_status_fini(&s);
+        sbuf_init(&body, 200);
+        sbuf_addf(&body, "{\"error\":{\"message\":\"%s\"}}", texts[i]);
+        assert_int_equal(e2b_status_of_end(body.data, body.len, &s, NULL), 0);
+        assert_null(strstr(s.message, "ey_"));
+        e2b_status_fini(&s);
+    }
+    log_unhide("ey_secret_1");
+}
+
 int
 main(void)
 {
@@ -375,6 +408,7 @@ main(void)
         cmocka_unit_test(test_status_of_end),
         cmocka_unit_test(test_status_of_failure),
         cmocka_unit_test(test_status_message_is_bounded),
+        cmocka_unit_test(test_status_message_has_no_secret),
     };
 
     return cmocka_run_group_tests_name("e2b_envelope", tests, NULL, NULL);

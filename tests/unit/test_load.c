@@ -79,7 +79,7 @@ box_put(struct sandbox_backend *base, const struct sandbox_put *put,
 {
     struct box *b = (struct box *)base;
 
-    (void)progress;
+    progress(ctx, 1, 2);
     assert_true(put->fd >= 0);
     sbuf_addf(&b->f->put_names, "%s|", put->name);
     b->fake.done = done;
@@ -268,6 +268,15 @@ load(struct fixture *f, const char *path, const char *variable)
     return f->err.code == ERR_NONE;
 }
 
+static void
+on_progress(void *ctx, const char *name, uint64_t done, uint64_t total)
+{
+    struct fixture *f = ctx;
+
+    sbuf_addf(&f->put_names, "%s %d/%d|", name != NULL ? name : "-", (int)done,
+              (int)total);
+}
+
 static bool
 load_name(struct fixture *f, const char *name, const char *variable)
 {
@@ -295,6 +304,19 @@ test_load_reports_what_pandas_sees(void **state)
     assert_non_null(strstr(f->seen.data, "x = 1\n"));
     assert_string_equal(loaded[0].setup, "x = 1; link");
     assert_string_equal(loaded[0].variable, "sales");
+}
+
+static void
+test_load_tells_how_far_it_is(void **state)
+{
+    struct fixture *f = *state;
+    AUTO_FREE char *path = make_file(f, "d/sales.csv", "a\n1\n");
+
+    f->load = load_start(f->sandbox, path, NULL, 1000, on_load, f, &f->err);
+    assert_non_null(f->load);
+    load_on_progress(f->load, on_progress);
+    loop_run(f->loop);
+    assert_string_equal(f->put_names.data, "sales.csv 1/2|sales.csv|- 0/0|");
 }
 
 static void
@@ -492,6 +514,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_load_reports_what_pandas_sees,
                                         set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_load_tells_how_far_it_is, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(test_load_of_names_that_collide, set_up,
                                         tear_down),
         cmocka_unit_test(test_load_of_odd_names),

@@ -381,18 +381,30 @@ on_open(void *ctx, enum sandbox_end end, const struct error *err)
 }
 
 static void
+on_put_again(void *ctx, const char *name, uint64_t done, uint64_t total)
+{
+    struct test *t = ctx;
+
+    sbuf_addf(&t->log, "[%s %d/%d] ", name != NULL ? name : "-", (int)done,
+              (int)total);
+}
+
+static void
 test_switch_tells_what_goes_on(void **state)
 {
     struct test t;
 
     (void)state;
     begin(&t, NULL);
+    load(&t, "a", "ok a");
     run(&t, "ok", 1);
     settle(&t, "A:open A:run(ok,1) <0,-> ");
     sandbox_on_progress(t.sb, on_progress, &t);
     sandbox_on_open(t.sb, on_open, &t);
+    sandbox_on_put_again(t.sb, on_put_again, &t);
     switch_to(&t, make_fake(&t, 'B'));
-    settle(&t, "[opening] B:open A:close [B 0 -] <0,-> ");
+    settle(&t, "[opening] B:open A:close [B 0 -] [a 1/2] B:put(a) [- 0/0] "
+               "B:run(ok a,silent) <0,-> ");
     finish(&t, "B:close ");
 }
 

@@ -11,11 +11,15 @@
 
 #include <cmocka.h>
 
+#include "base/alloc.h"
 #include "base/array.h"
 #include "base/error.h"
+#include "base/loop.h"
 #include "base/secret.h"
 #include "claude/transport.h"
 #include "net/http.h"
+
+#include "e2b_server.h"
 
 /* Where a key may go, and where it may not. */
 static void
@@ -176,6 +180,99 @@ test_transport_http_vendor(void **state)
     }
 }
 
+/* --- what is billed --- */
+
+struct client {
+    struct loop *loop;
+    struct error err;
+    bool done;
+};
+
+static void
+ignore_head(void *ctx, int status)
+{
+    (void)ctx;
+    (void)status;
+}
+
+static void
+ignore_body(void *ctx, const char *data, size_t len)
+{
+    (void)ctx;
+    (void)data;
+    (void)len;
+}
+
+static void
+on_done(void *ctx, const struct error *err)
+{
+    struct client *c = ctx;
+
+    c->done = true;
+    c->err = err != NULL ? *err : (struct error){0};
+    loop_stop(c->loop);
+}
+
+static void
+send_one(struct client *c, struct transport *t)
+{
+    static const struct transport_handlers on = {
+        .on_head = ignore_head, .on_body = ignore_body, .on_done = on_done};
+    const struct transport_request request = {
+        .path = "/v1/messages", .body = "{}", .body_len = 2};
+    struct error err = {0};
+
+    c->done = false;
+    assert_non_null(t->ops->start(t->impl, &request, &on, c, &err));
+    loop_run(c->loop);
+    assert_true(c->done);
+}
+
+/* libcurl would send it again, without a word, where a kept connection closes
+   before an answer: the service may have read it, and bills each. */
+static void
+test_transport_http_sends_once(void **state)
+{
+    static const struct exchange script[] = {
+        ANSWER("POST /v1/messages", 200, "{}"),
+        NO_ANSWER("POST /v1/messages", SERVER_CLOSES),
+        ANSWER("POST /v1/messages", 200, "{}"),
+    };
+    struct client c = {0};
+    struct server server;
+    struct transport t = {0};
+    struct http *http;
+    AUTO_FREE char *url = NULL;
+    struct error err = {0};
+
+    (void)state;
+    c.loop = loop_new(&err);
+    assert_true(server_start(&server, c.loop));
+    server_play(&server, script, LEN(script));
+    url = xasprintf("http://127.0.0.1:%d", server.port);
+    http = http_new(c.loop, &(struct http_config){0});
+    assert_non_null(http);
+    assert_int_equal(
+        transport_http(http, &(struct transport_http_config){.base_url = url},
+                       &t, &err),
+        0);
+    send_one(&c, &t);
+    assert_int_equal(c.err.code, ERR_NONE);
+    assert_int_equal(server.n_peers, 1);
+    send_one(&c, &t);
+    assert_int_equal(server.n_requests, 2);
+    assert_int_equal(c.err.code, ERR_NET);
+    assert_string_equal(c.err.msg,
+                        "127.0.0.1 closed the connection without an answer");
+    send_one(&c, &t);
+    assert_int_equal(c.err.code, ERR_NONE);
+    assert_int_equal(server.n_requests, 3);
+    transport_fini(&t);
+    http_free(http);
+    server_stop(&server);
+    loop_free(c.loop);
+}
+
 int
 main(void)
 {
@@ -183,6 +280,7 @@ main(void)
         cmocka_unit_test(test_transport_http_addresses),
         cmocka_unit_test(test_transport_http_needs_key),
         cmocka_unit_test(test_transport_http_vendor),
+        cmocka_unit_test(test_transport_http_sends_once),
     };
 
     return cmocka_run_group_tests_name("transport_http", tests, NULL, NULL);
