@@ -77,6 +77,17 @@ main_set_up_sandbox(struct program *p)
     (void)local_isolation_find(c->isolation, &p->local.isolation);
 }
 
+static void
+tell_left(void *ctx, bool failed, const char *text)
+{
+    const struct program *p = ctx;
+
+    if (failed)
+        view_warning(p->view, "%s", text);
+    else
+        view_note(p->view, "%s", text);
+}
+
 static int
 build_sandbox(struct program *p, struct error *err)
 {
@@ -87,6 +98,7 @@ build_sandbox(struct program *p, struct error *err)
     if (backend == NULL)
         return -1;
     p->sandbox = sandbox_new(p->loop, backend, &p->limits);
+    sandbox_on_left(p->sandbox, tell_left, p);
     return 0;
 }
 

@@ -51,6 +51,15 @@ get_headers(struct program *p, const struct config_sandbox *s)
     return headers;
 }
 
+/* Where its key comes from, as a person would look for it. */
+static const char *
+name_key_setting(const struct config_sandbox *s)
+{
+    if (s->key_command != NULL)
+        return "api_key_command";
+    return s->key != NULL && s->own_key == NULL ? "E2B_API_KEY" : NULL;
+}
+
 void
 main_fill_service(struct program *p, const struct config_sandbox *s,
                   struct e2b_config *config)
@@ -62,6 +71,7 @@ main_fill_service(struct program *p, const struct config_sandbox *s,
         .domain = s->domain,
         .key = s->key,
         .key_command = s->key_command,
+        .key_setting = name_key_setting(s),
         .headers = get_headers(p, s),
         .n_headers = s->n_headers,
         .template_name = s->template_name,

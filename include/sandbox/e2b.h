@@ -56,6 +56,7 @@ struct e2b_config {
        what key_command prints, run by the shell at each open. */
     const struct secret *key;
     const char *key_command; /* NULL: none */
+    const char *key_setting; /* what messages call it; NULL: "api_key" */
 
     /* Go to the API only. */
     const struct http_extra_header *headers;

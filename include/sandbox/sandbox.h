@@ -261,6 +261,7 @@ struct sandbox_info {
     int64_t made_ms;      /* wall clock */
     int64_t end_ms;       /* when the service ends it, as things are */
     bool pauses_at_end;   /* it is paused then, and not ended */
+    bool end_is_fixed;    /* the service does not prolong it */
     int cpu_count;
     int memory_mib;    /* that it has */
     int64_t billed_ms; /* for which sandboxes of this run have run, measured by
@@ -369,6 +370,10 @@ struct sandbox_backend {
        goes past a limit. The owner suspends it, with its variables. Same ctx.
      */
     void (*on_runaway)(void *ctx);
+
+    /* Set by struct sandbox; called within close: what costs is still being
+       ended (failed is false), or could not be. Same ctx. */
+    void (*on_left)(void *ctx, bool failed, const char *text);
 
     /* Set by struct sandbox while it calls stop: nothing will be wanted soon,
        so that all that costs is ended, and files may be lost. */
@@ -502,6 +507,12 @@ struct sandbox_op *sandbox_switch(struct sandbox *sb,
    than by cells of the caller: they were lost, it is the workspace of another
    back end, or cells have run again. */
 unsigned sandbox_workspace(const struct sandbox *sb);
+
+/* Told within sandbox_free, and when another took its place: what costs is
+   still being ended, or (failed) could not be. text: a sentence of ours. */
+void sandbox_on_left(struct sandbox *sb,
+                     void (*fn)(void *ctx, bool failed, const char *text),
+                     void *ctx);
 
 /* What is known of it now; asks nobody and resumes nothing. */
 void sandbox_info(const struct sandbox *sb, struct sandbox_info *info);

@@ -337,7 +337,7 @@ static int
 set_internet(struct config_sandbox *s, const char *full,
              const struct config_leaf *leaf, struct error *err)
 {
-    static const char *const words[] = {"false", "true", "a list of hosts"};
+    static const char *const words[] = {"false", "true", "[HOST, ...]"};
     int i = 0;
 
     if (leaf->kind == CONFIG_LEAF_LIST)

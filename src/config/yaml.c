@@ -270,7 +270,14 @@ has_leading_tab(const char *text, size_t len, size_t line)
     return text < end && *text == '\t';
 }
 
-/* The library's words, but for the mistake that is made most often. */
+/* A name of hosts such as *.example.org is an alias to the library. */
+static bool
+is_alias(const yaml_parser_t *parser)
+{
+    return parser->context != NULL && strstr(parser->context, "alias") != NULL;
+}
+
+/* The library's words, but for the mistakes that are made most often. */
 static int
 fail_to_parse(const char *where, const char *text, size_t len,
               const yaml_parser_t *parser, struct error *err)
@@ -281,10 +288,12 @@ fail_to_parse(const char *where, const char *text, size_t len,
                        "of a line",
                        where, parser->problem_mark.line + 1,
                        parser->problem_mark.column + 1);
-    return err_set(err, ERR_CONFIG, "%s:%zu:%zu: %s", where,
-                   parser->problem_mark.line + 1,
-                   parser->problem_mark.column + 1,
-                   parser->problem != NULL ? parser->problem : "not YAML");
+    return err_set(
+        err, ERR_CONFIG, "%s:%zu:%zu: %s", where, parser->problem_mark.line + 1,
+        parser->problem_mark.column + 1,
+        is_alias(parser)          ? "a value that begins with '*' needs quotes"
+        : parser->problem != NULL ? parser->problem
+                                  : "not YAML");
 }
 
 /* A second document would be settings that nobody sees are not read. */

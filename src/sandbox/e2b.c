@@ -27,6 +27,8 @@
 #define CONNECT_MS 10000
 /* How long the end of the program waits for the service to end a sandbox. */
 #define CLOSE_MS 10000
+/* After that it is said what is waited for. */
+#define NOTICE_MS 1000
 
 /* --- around calls from the loop --- */
 
@@ -154,10 +156,14 @@ drop_everything(struct e2b *e)
 
 /* What a program that ends waits for. */
 struct farewell {
+    const struct e2b *e;
     struct loop *loop;
     struct e2b_api *api;
     struct e2b_call *call;
     struct loop_timer *timer;
+    struct loop_timer *notice;
+    size_t n_failed;
+    bool unknown; /* whether there are others */
     char ids[8][E2B_MAX_ID_BYTES + 1];
     size_t n_ids;
     size_t next;
@@ -170,8 +176,8 @@ on_ended(void *ctx, struct e2b_result *result)
 {
     struct farewell *f = ctx;
 
-    (void)result;
     f->call = NULL;
+    f->n_failed += result->err != NULL;
     say_goodbye(f);
 }
 
@@ -181,6 +187,7 @@ on_found(void *ctx, struct e2b_result *result)
     struct farewell *f = ctx;
 
     f->call = NULL;
+    f->unknown = result->err != NULL;
     for (size_t i = 0; i < result->n_sandboxes && f->n_ids < 8; i++) {
         memcpy(f->ids[f->n_ids++], result->sandboxes[i].id, sizeof(f->ids[0]));
     }
@@ -201,6 +208,45 @@ say_goodbye(struct farewell *f)
 }
 
 static void
+tell_left(const struct e2b *e, bool failed, const char *text)
+{
+    if (e->base.on_left != NULL) {
+        e->base.on_left(e->base.on_lost_ctx, failed, text);
+    }
+}
+
+static void
+on_notice(void *ctx)
+{
+    struct farewell *f = ctx;
+    AUTO_FREE char *text =
+        xasprintf("ending the sandbox at %s", e2b_api_host(f->api));
+
+    f->notice = NULL;
+    tell_left(f->e, false, text);
+}
+
+/* What is left is billed until its time is over, which nobody renews. */
+static void
+tell_failure(const struct farewell *f)
+{
+    const struct e2b *e = f->e;
+    int64_t left_ms = e->end_ms - clock_wall_ms();
+    AUTO_FREE char *text = NULL;
+
+    if (f->next == 0 || left_ms < 0) {
+        left_ms = e->config.timeout_s * 1000;
+    }
+    text = xasprintf(
+        "sandbox %s at %s could not be ended; it %s in %lld min "
+        "at most",
+        f->n_ids > 0 ? f->ids[0] : "of this run", e2b_api_host(f->api),
+        e->config.auto_pause ? "is paused by itself" : "ends by itself",
+        (long long)(left_ms / 60000 + 1));
+    tell_left(e, true, text);
+}
+
+static void
 on_late(void *ctx)
 {
     struct farewell *f = ctx;
@@ -214,7 +260,7 @@ on_late(void *ctx)
 static void
 end_sandboxes(struct e2b *e)
 {
-    struct farewell f = {0};
+    struct farewell f = {.e = e};
     struct error err = {0};
     struct http *http = NULL;
     struct e2b_api_config config;
@@ -237,6 +283,7 @@ end_sandboxes(struct e2b *e)
     f.api = e2b_api_new(f.loop, http, &config, &err);
     if (f.api != NULL) {
         f.timer = loop_add_timer(f.loop, CLOSE_MS, on_late, &f);
+        f.notice = loop_add_timer(f.loop, NOTICE_MS, on_notice, &f);
         if (e->has_sandbox) {
             memcpy(f.ids[f.n_ids++], e->sandbox.id, sizeof(f.ids[0]));
         }
@@ -249,8 +296,12 @@ end_sandboxes(struct e2b *e)
         if (f.call != NULL) {
             loop_run(f.loop);
         }
+        if (f.n_failed > 0 || f.unknown || f.call != NULL || f.next < f.n_ids) {
+            tell_failure(&f);
+        }
     }
     loop_timer_remove(f.timer);
+    loop_timer_remove(f.notice);
     e2b_api_free(f.api);
     http_free(http);
     loop_free(f.loop);
@@ -273,6 +324,7 @@ destroy(struct e2b *e)
     free_const(e->config.sandbox_url);
     free_const(e->config.domain);
     free_const(e->config.key_command);
+    free_const(e->config.key_setting);
     free_const(e->config.template_name);
     free_const(e->config.owner);
     free_const(e->config.run);
@@ -325,6 +377,7 @@ fill_info(struct sandbox_backend *b, struct sandbox_info *info)
             ? e->unsure_egress
             : e->egress;
     info->pauses_at_end = e->config.auto_pause;
+    info->end_is_fixed = e->no_renewal;
     info->billed_ms = e2b_billed_ms(e);
     if (!e->has_sandbox) {
         return;
@@ -514,6 +567,7 @@ copy_config(struct e2b *e, const struct e2b_config *config)
                      : xstrdup(config->api_url);
     c->sandbox_url = xstrdup(config->sandbox_url);
     c->key_command = xstrdup(config->key_command);
+    c->key_setting = xstrdup(config->key_setting);
     c->template_name =
         xstrdup(str_blank(config->template_name) ? E2B_TEMPLATE
                                                  : config->template_name);
@@ -542,6 +596,7 @@ e2b_fill_api_config(const struct e2b *e, struct e2b_api_config *config,
     *config = (struct e2b_api_config){
         .url = c->api_url,
         .key = e->own_key != NULL ? e->own_key : c->key,
+        .key_setting = c->key_setting,
         .headers = c->headers,
         .n_headers = c->n_headers,
         .generation = generations[c->version],

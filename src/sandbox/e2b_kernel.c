@@ -227,6 +227,9 @@ send_init(struct e2b_kernel *k)
     json_add_string(&sb, e2b_channel_nonce(k->channel), MARKS_NONCE_LEN);
     json_add_key(&sb, "preload");
     sbuf_add_str(&sb, "[\"pandas\",\"matplotlib.pyplot\"]");
+    if (c->has_network) {
+        json_add_member_bool(&sb, "online", true);
+    }
     if (c->figure_width_px > 0 && c->figure_height_px > 0) {
         json_add_key(&sb, "figure");
         sbuf_add_char(&sb, '{');

@@ -25,7 +25,7 @@
 
 static void make_sandbox(struct e2b *e);
 static void make_dirs(struct e2b *e);
-static void open_runner(struct e2b *e);
+static void make_ready(struct e2b *e);
 static void describe(struct e2b *e);
 
 static void
@@ -234,7 +234,7 @@ on_runner(void *ctx, const struct e2b_run_end *end)
         LOG_INFO("%s", err.msg);
         e->no_interpreter = true;
         e2b_drop_runner(e);
-        open_runner(e);
+        make_ready(e);
         return;
     }
     if (end->way == E2B_RUN_TROUBLE && end->trouble == E2B_TROUBLE_GONE &&
@@ -276,7 +276,7 @@ on_runner_ended(void *ctx, const struct e2b_run_end *end)
 static void
 open_runner(struct e2b *e)
 {
-    tell(e, "starting Python in it");
+    tell(e, "starting Python in the sandbox");
     if (e->runner == NULL || !e->is_stale) {
         make_ready(e);
         return;
@@ -286,6 +286,21 @@ open_runner(struct e2b *e)
 }
 
 /* --- the place --- */
+
+/* The first request to a sandbox shows whether its address is right. */
+static void
+fail_workspace(struct e2b *e, const struct error *err)
+{
+    struct error why = *err;
+
+    if (err->code == ERR_NET && e->config.sandbox_url == NULL &&
+        e->n_dirs == 0) {
+        error_fill(&why, err->code,
+                   "%s (sandbox_url or domain says where sandboxes are)",
+                   err->msg);
+    }
+    fail(e, &why);
+}
 
 static void
 on_workspace(void *ctx, const struct e2b_data_result *result)
@@ -299,7 +314,7 @@ on_workspace(void *ctx, const struct e2b_data_result *result)
     } else if (result->trouble == E2B_TROUBLE_GONE && !e->is_new) {
         replace_sandbox(e);
     } else {
-        fail(e, result->err);
+        fail_workspace(e, result->err);
     }
 }
 

@@ -216,6 +216,7 @@ e2b_describe(const struct e2b_refusal *about, const struct e2b_reply *r,
     const char *op = e2b_op_name(about->op);
     const struct meaning *m;
     const char *end = "";
+    const char *more = "";
 
     if (r->status == 0 && r->failure == NULL) {
         AUTO_SBUF struct sbuf limit = {0};
@@ -234,13 +235,17 @@ e2b_describe(const struct e2b_refusal *about, const struct e2b_reply *r,
     m = find_meaning(about->op, r, w);
     if (m->fault == E2B_FAULT_AUTH) {
         end = s->key_setting;
+        more = about->has_headers ? " and headers" : "";
     } else if (m->fault == E2B_FAULT_GONE || m == &template_unknown) {
         end = about->subject;
     }
-    error_fill(
-        err, m->code, "%s: %s: %s%s%s (%d%s%s)", s->host, op, m->sentence, end,
-        m->fault == E2B_FAULT_AUTH && about->has_headers ? " and headers" : "",
-        r->status, w->text[0] != '\0' ? ": " : "", w->text);
+    /* What is no API answers like that, too. */
+    if (m == &template_unknown) {
+        more = "; see template and api_url";
+    }
+    error_fill(err, m->code, "%s: %s: %s%s%s (%d%s%s)", s->host, op,
+               m->sentence, end, more, r->status,
+               w->text[0] != '\0' ? ": " : "", w->text);
     err->http_status = r->status;
     return m->fault;
 }

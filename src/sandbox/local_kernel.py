@@ -695,7 +695,7 @@ def fatal(text):
 def op_init(request):
     if request.get("v") not in VERSIONS:
         fatal("protocol version %r is not spoken here" % (request.get("v"),))
-    S.nonce = str(request.get("nonce", ""))
+    S.nonce, S.online = str(request.get("nonce", "")), "online" in request
     limits = request.get("limits") or {}
     for name in LIMITS:
         if type(limits.get(name)) is int and limits[name] > 0:

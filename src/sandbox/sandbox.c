@@ -580,12 +580,22 @@ handle_lost(void *ctx, const struct error *err)
 }
 
 void
+sandbox_tell_left(void *ctx, bool failed, const char *text)
+{
+    const struct sandbox *sb = ctx;
+
+    if (sb->on_left != NULL)
+        sb->on_left(sb->on_left_ctx, failed, text);
+}
+
+void
 sandbox_adopt(struct sandbox *sb, struct sandbox_backend *backend)
 {
     sb->backend = backend;
     backend->on_lost = handle_lost;
     backend->on_lost_ctx = sb;
     backend->on_runaway = sandbox_idle_suspend;
+    backend->on_left = sandbox_tell_left;
 }
 
 /* --- for the callers --- */
@@ -652,6 +662,14 @@ sandbox_on_open(struct sandbox *sb, sandbox_done_fn fn, void *ctx)
 {
     sb->on_open = fn;
     sb->on_open_ctx = ctx;
+}
+
+void
+sandbox_on_left(struct sandbox *sb,
+                void (*fn)(void *ctx, bool failed, const char *text), void *ctx)
+{
+    sb->on_left = fn;
+    sb->on_left_ctx = ctx;
 }
 
 void

@@ -152,6 +152,8 @@ struct sandbox {
     void *on_open_ctx;
     void (*on_progress)(void *ctx, const char *what);
     void *on_progress_ctx;
+    void (*on_left)(void *ctx, bool failed, const char *text);
+    void *on_left_ctx;
     void (*on_put_again)(void *ctx, const char *name, uint64_t done_bytes,
                          uint64_t total_bytes);
     void *on_put_again_ctx;
@@ -169,6 +171,9 @@ void sandbox_schedule(struct sandbox *sb);
 /* Around what may free sb; false when it is gone now. */
 void sandbox_enter(struct sandbox *sb);
 bool sandbox_exit(struct sandbox *sb);
+
+/* ctx: a struct sandbox. What costs is still being ended, or could not be. */
+void sandbox_tell_left(void *ctx, bool failed, const char *text);
 
 /* The interpreter is gone while no cell ran. */
 void sandbox_lose(struct sandbox *sb, const struct error *err);

@@ -27,9 +27,11 @@ add_command_help(struct sbuf *sb, const struct command *cmd, size_t columns)
         words_add(sb, cmd->help, 6, 6, columns);
         return;
     }
-    if (sb->len - at < HELP_COLUMN)
-        sbuf_add_repeat(sb, ' ', HELP_COLUMN - (sb->len - at));
-    sbuf_add_char(sb, ' ');
+    if (sb->len - at > HELP_COLUMN) {
+        sbuf_add_char(sb, '\n');
+        at = sb->len;
+    }
+    sbuf_add_repeat(sb, ' ', HELP_COLUMN - (sb->len - at) + 1);
     words_add(sb, cmd->help, HELP_COLUMN + 1, HELP_COLUMN + 1, columns);
 }
 

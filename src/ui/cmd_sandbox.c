@@ -210,12 +210,16 @@ add_setting(struct sbuf *sb, int64_t ms)
 }
 
 static char *
-describe_state(const struct app *app)
+describe_state(const struct app *app, const struct sandbox_info *info)
 {
     struct sandbox *sb = app->config.sandbox;
 
     switch (sandbox_state(sb)) {
     case SANDBOX_NEW:
+        /* One that the service still names has not ended as far as is known. */
+        if (info->id != NULL)
+            return xstrdup("not reached; the next question or :load looks for "
+                           "it");
         return xasprintf("%s; the next question or :load starts it",
                          sandbox_lost_cell(sb) > 0 ? "ended" : "not started");
     case SANDBOX_OPENING:
@@ -225,6 +229,9 @@ describe_state(const struct app *app)
     case SANDBOX_BUSY:
         return xstrdup("busy with what was stopped, or with loading again");
     case SANDBOX_SUSPENDED:
+        if (sandbox_caps(sb)->is_remote)
+            return xstrdup("paused, as it was idle: variables are kept, the "
+                           "next cell goes on");
         return xstrdup("suspended, as it was idle: nothing runs, variables are "
                        "kept, the next cell goes on");
     case SANDBOX_FAILED:
@@ -309,8 +316,11 @@ add_limits(struct sbuf *sb, size_t columns, const struct sandbox_info *info)
 }
 
 static void
-add_idle(struct sbuf *sb, size_t columns, const struct sandbox_info *info)
+add_idle(const struct app *app, struct sbuf *sb, size_t columns,
+         const struct sandbox_info *info)
 {
+    const char *done =
+        sandbox_caps(app->config.sandbox)->is_remote ? "paused" : "suspended";
     AUTO_SBUF struct sbuf text = {0};
 
     sbuf_init(&text, MAX_VALUE_BYTES);
@@ -324,10 +334,10 @@ add_idle(struct sbuf *sb, size_t columns, const struct sandbox_info *info)
         return;
     }
     if (info->idle_suspend_ms > 0) {
-        sbuf_add_str(&text, "suspended after ");
+        sbuf_addf(&text, "%s after ", done);
         add_setting(&text, info->idle_suspend_ms);
     } else {
-        sbuf_add_str(&text, "never suspended");
+        sbuf_addf(&text, "never %s", done);
     }
     if (info->idle_close_ms > 0) {
         sbuf_add_str(&text, ", closed after ");
@@ -364,17 +374,18 @@ show_sandbox(struct app *app)
 {
     size_t columns = (size_t)view_table_options(app->config.view).width;
     struct sandbox_info info = {0};
-    AUTO_FREE char *state = describe_state(app);
+    AUTO_FREE char *state = NULL;
     AUTO_SBUF struct sbuf sb = {0};
 
     sandbox_info(app->config.sandbox, &info);
+    state = describe_state(app, &info);
     sbuf_init(&sb, MAX_LIST_BYTES);
     cmd_sandbox_add_service(app, &sb, columns, &info);
     add_line(&sb, columns, "state", state);
     add_interpreter(&sb, columns, &info);
     cmd_sandbox_add_life(app, &sb, columns, &info);
     add_limits(&sb, columns, &info);
-    add_idle(&sb, columns, &info);
+    add_idle(app, &sb, columns, &info);
     add_line(&sb, columns, "variables",
              "last as long as the program; :snapshot keeps them");
     add_snapshots(&sb, columns);

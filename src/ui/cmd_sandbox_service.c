@@ -60,12 +60,16 @@ cmd_sandbox_add_service(const struct app *app, struct sbuf *sb, size_t columns,
     const struct sandbox_caps *caps = sandbox_caps(app->config.sandbox);
     AUTO_SBUF struct sbuf text = {0};
 
-    if (!caps->is_remote)
-        return;
     sbuf_init(&text, MAX_VALUE_BYTES);
     sbuf_addf(&text, "%s, ", caps->name);
-    add_place(&text, info->host);
+    if (caps->is_remote)
+        add_place(&text, info->host);
+    else
+        sbuf_addf(&text, "on this machine, %s",
+                  caps->has_network ? "with network" : "no network");
     cmd_sandbox_add_line(sb, columns, "sandbox", text.data);
+    if (!caps->is_remote)
+        return;
     if (info->id != NULL)
         cmd_sandbox_add_line(sb, columns, "id", info->id);
     if (info->template_name != NULL)
@@ -94,7 +98,8 @@ add_moment(struct sbuf *sb, int64_t ms)
 }
 
 static void
-add_times(struct sbuf *sb, size_t columns, const struct sandbox_info *info)
+add_times(const struct app *app, struct sbuf *sb, size_t columns,
+          const struct sandbox_info *info)
 {
     AUTO_SBUF struct sbuf text = {0};
 
@@ -107,7 +112,12 @@ add_times(struct sbuf *sb, size_t columns, const struct sandbox_info *info)
         return;
     sbuf_clear(&text);
     add_moment(&text, info->end_ms);
-    sbuf_add_str(&text, ", later while it is used");
+    if (sandbox_state(app->config.sandbox) == SANDBOX_NEW)
+        sbuf_add_str(&text, ", if it is still there");
+    else if (info->end_is_fixed)
+        sbuf_add_str(&text, "; the service does not prolong it");
+    else
+        sbuf_add_str(&text, ", prolonged while the program runs");
     cmd_sandbox_add_line(sb, columns, info->pauses_at_end ? "pauses" : "ends",
                          text.data);
 }
@@ -167,14 +177,14 @@ add_cost(const struct app *app, struct sbuf *sb, size_t columns,
         str_add_duration(&text, info->billed_ms);
         add_source(&text, s, price);
     } else {
-        sbuf_add_str(&text, "not known in dollars, for ");
+        sbuf_add_str(&text, "not known, for ");
         str_add_duration(&text, info->billed_ms);
         if (price != NULL)
-            sbuf_add_str(&text, ": the size of the sandbox is not known");
+            sbuf_add_str(&text, ": the service does not say how large it is");
         else
             sbuf_addf(&text,
-                      ": there is no price for %.300s; the entry's 'price:' "
-                      "or services.yaml can have one",
+                      ": no price is set for %.300s; see 'price' in "
+                      "sandpiper(1)",
                       info->host != NULL ? info->host : "it");
     }
     cmd_sandbox_add_line(sb, columns, "cost", text.data);
@@ -191,9 +201,9 @@ cmd_sandbox_add_life(const struct app *app, struct sbuf *sb, size_t columns,
                              str_eq(info->cells_by, "interpreter")
                                  ? "the service's interpreter"
                              : str_eq(info->cells_by, "kernel")
-                                 ? "an interpreter that was sent there"
+                                 ? "sandpiper's own interpreter, sent there"
                                  : info->cells_by);
-    add_times(sb, columns, info);
+    add_times(app, sb, columns, info);
     add_size(sb, columns, info);
     add_cost(app, sb, columns, info);
 }

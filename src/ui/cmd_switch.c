@@ -256,7 +256,7 @@ is_reduced(const struct app *app)
     return str_eq(info.level, "reduced");
 }
 
-/* What cells can reach there. */
+/* What cells can reach there; NULL: nothing. */
 static const char *
 find_egress(const struct app *app)
 {
@@ -303,10 +303,12 @@ tell_switched(struct app *app, bool all_back)
     if (all_back)
         app_add_loaded(app, &sb);
     view_note(v, "the sandbox is %s now, %s%s%s", name,
-              egress != NULL ? "with network: " : "no network",
+              egress != NULL                                 ? "with network: "
+              : sandbox_caps(app->config.sandbox)->is_remote ? "no internet"
+                                                             : "no network",
               egress != NULL ? egress : "", sb.data);
     if (n_cells > 0)
-        view_note(v, ":replay runs the %zu cell%s that ended well again there",
+        view_note(v, ":replay runs again there the %zu cell%s that ended well",
                   n_cells, plural(n_cells));
 }
 
@@ -366,7 +368,7 @@ cmd_switch_to(struct app *app, const char *name, struct error *err)
 const struct command cmd_replay = {
     .name = "replay",
     .arguments = "",
-    .help = "run the cells that ended well again, to have their variables back",
+    .help = "run again the cells that ended well, to have their variables back",
     .min_words = 0,
     .max_words = 0,
     .completion = COMPLETE_NOTHING,

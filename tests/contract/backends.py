@@ -66,11 +66,17 @@ LOCAL = [
             why_not=why_not_reduced),
 ]
 
+def why_not_old():
+    if os.environ.get("SANDPIPER_SANITIZERS", "").strip():
+        return "the other two are enough for this build, which is slow"
+    return unavailable()
+
+
 # It makes no difference to them who runs the driver.
 SERVICES = [
     e2b("e2b"),
     e2b("e2b-kernel", fake={"interpreters": ()}, is_told=True),
-    e2b("e2b-v1", fake=OLD, in_path=True),
+    e2b("e2b-v1", fake=OLD, in_path=True, why_not=why_not_old),
     e2b("e2b-real", server=e2b_real.RealService, why_not=e2b_real.why_not,
         cannot={"suspend and resume": "only a whole machine can be paused, and "
                 "these are programs that somebody has started"}),

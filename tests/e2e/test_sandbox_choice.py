@@ -13,6 +13,7 @@ from program import STEP_S, Place, run  # noqa: E402
 
 import tap  # noqa: E402
 from claude_server import ClaudeServer, reply  # noqa: E402
+from e2b_server import E2bServer  # noqa: E402
 
 E2B_KEY = "e2b_5ec2e7c0ffee5ec2e7c0ffee5ec2e7c0"
 WORK = "sandboxes:\n  work: {kind: e2b, template: sales}\n"
@@ -105,6 +106,62 @@ def test_the_list():
             "10.0.0.0/8",
             "  e2b    E2B at api.e2b.app, code-interpreter-v1, no internet",
         ], done
+
+
+# ---- what is said of a service ----------------------------------------------
+
+def at(e2b, **changes):
+    """The environment that leads to a service; None takes a variable away."""
+    env = {"E2B_API_URL": e2b.url, "E2B_SANDBOX_URL": e2b.url,
+           "E2B_API_KEY": e2b.key}
+    env.update(changes)
+    return {name: value for name, value in env.items() if value is not None}
+
+
+@tap.timeout(120)
+def test_a_wrong_key_is_named_by_where_it_is():
+    """Protection: name_key_setting() in main_sandbox.c."""
+    with E2bServer() as e2b, Place() as place:
+        for entry, env, words in (
+                ("", {"E2B_API_KEY": E2B_KEY}, "see E2B_API_KEY ("),
+                ("    api_key: %s\n" % E2B_KEY, {}, "see api_key ("),
+                ("    api_key_command: echo %s\n" % E2B_KEY, {},
+                 "see api_key_command (")):
+            place.config("sandboxes:\n  work:\n    kind: e2b\n" + entry)
+            done = place.script(None, "--sandbox", "work", stdin=":vars\n",
+                                env=at(e2b, **env), key=None)
+            assert words in done.stderr.decode(), (words, done)
+        assert not e2b.created
+
+
+@tap.timeout(120)
+def test_sandboxes_that_are_not_where_they_are_looked_for():
+    """Protection: fail_workspace() in e2b_open.c."""
+    with E2bServer() as e2b, Place() as place:
+        done = place.script(None, "--sandbox", "e2b", stdin=":vars\n", key=None,
+                            env=at(e2b, E2B_SANDBOX_URL="http://127.0.0.1:1",
+                                   E2B_DOMAIN="sandbox.invalid"))
+        assert "sandbox_url or domain" not in done.stderr.decode(), done
+        done = place.script(None, "--sandbox", "e2b", stdin=":vars\n", key=None,
+                            env=at(e2b, E2B_SANDBOX_URL=None,
+                                   E2B_DOMAIN="sandbox.invalid"))
+        assert done.status == 5, done
+        assert ("sandbox.invalid; is the name right and the network up? "
+                "(sandbox_url or domain says where sandboxes are)"
+                in done.stderr.decode()), done
+        assert not e2b.sandboxes
+
+
+@tap.timeout(120)
+def test_each_step_is_said_once():
+    """Also where there is no interpreter, and our own is sent."""
+    for interpreters in (("code-interpreter-v1",), ()):
+        with E2bServer(interpreters=interpreters) as e2b, Place() as place:
+            done = place.script(None, "--sandbox", "e2b", stdin=":vars\n",
+                                env=at(e2b), key=None)
+            assert done.status == 0, done
+            for words in ("making a sandbox at", "starting Python in the"):
+                assert done.stderr.decode().count(words) == 1, done
 
 
 # ---- where the key is -------------------------------------------------------

@@ -311,6 +311,18 @@ on_late(void *ctx, int cell, const char *loss)
 }
 
 static void
+on_left(void *ctx, bool is_failed, const char *text)
+{
+    struct driver *d = ctx;
+    struct sbuf sb;
+
+    sandbox_lines_begin(&sb, d->start_us, "left");
+    json_add_member_bool(&sb, "failed", is_failed);
+    json_add_member_str(&sb, "text", text);
+    sandbox_lines_finish(&sb);
+}
+
+static void
 tell_info(struct driver *d)
 {
     static const char *const states[] = {
@@ -585,6 +597,7 @@ start(struct driver *d, int argc, char **argv, int first)
     sandbox_on_open(d->sb, on_open, d);
     sandbox_on_progress(d->sb, on_progress, d);
     sandbox_on_late_end(d->sb, on_late, d);
+    sandbox_on_left(d->sb, on_left, d);
     for (int i = 1; i < first; i++)
         if (sandbox_options_is(argv[i], "put", &v))
             put_early(d, v);

@@ -6,7 +6,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from kernel_session import (  # noqa: E402
-    HAS, Shared, main, needs)
+    HAS, Kernel, Shared, main, needs)
 
 
 class Habits(Shared):
@@ -44,6 +44,13 @@ class Habits(Shared):
             self.assertEqual(self.k.run(code)["status"], "ok")
             self.assertEqual([n["kind"] for n in self.k.of("note")], ["pip"])
             self.assertIn("no network", self.k.of("note")[0]["text"])
+
+    def test_pip_is_run_where_there_is_network(self):
+        kernel = Kernel(online=True)
+        self.addCleanup(kernel.close)
+        for code in ("!pip install --help", "%pip install --help"):
+            kernel.run(code)
+            self.assertNotIn("pip", [n["kind"] for n in kernel.of("note")])
 
     def test_await(self):
         self.assertEqual(self.plain("import asyncio\n"

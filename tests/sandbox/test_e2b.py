@@ -339,6 +339,31 @@ def test_the_end_while_one_is_made():
 
 
 @tap.timeout(TIMEOUT_S)
+def test_an_end_that_fails_is_said():
+    """The service refuses, is gone, or does not answer: what is left is named,
+    and when it ends by itself."""
+    for fault in ({"status": 403, "body": b'{"code":403,"message":"no"}'},
+                  {"hold": True}, None):
+        with E2bSession(*RUN, may_leave=True) as sb:
+            ok(sb.cell("1"))
+            made = sb.server.sandbox().id
+            held = fault and sb.server.fail("DELETE /sandboxes/", times=9,
+                                            **fault)
+            if fault is None:
+                sb.server.close()
+            sb.request(op="quit")
+            left = [sb.wait("left", timeout=60)]
+            if not left[0]["failed"]:
+                assert "ending the sandbox" in left[0]["text"], left
+                left.append(sb.wait("left", timeout=60))
+            assert left[-1]["failed"] and made in left[-1]["text"], left
+            assert "ends by itself in 5 min" in left[-1]["text"], left
+            assert len(left) == 1 + (fault == {"hold": True}), left
+            if held:
+                held.release()
+
+
+@tap.timeout(TIMEOUT_S)
 def test_what_cannot_be_used_is_ended():
     """It was made, and then there is no interpreter to be had in it."""
     with E2bSession(*RUN) as sb:

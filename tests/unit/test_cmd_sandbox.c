@@ -187,8 +187,8 @@ test_sandbox(void **state)
     (void)state;
     line(s, ":sandbox");
     says(s, 0,
-         "state       not started; the next question or :load starts it"
-         "\n");
+         "sandbox     box, on this machine, no network\n"
+         "state       not started; the next question or :load starts it\n");
     says(s, 0,
          "memory      at most 2048 MiB\n"
          "processes   at most 128\n"
@@ -214,6 +214,21 @@ test_sandbox(void **state)
     line(s, ":sandbox");
     says(s, 0, "memory      87 MiB of 2048 MiB, bounded by a cgroup\n");
     stop(s);
+}
+
+/* A command with many forms has its help below it. */
+static void
+test_help_fits(void **state)
+{
+    (void)state;
+    for (int columns = 40; columns <= 80; columns += 20) {
+        struct session *s = start((struct setting){
+            .kind = DUMB, .columns = columns, .unicode = true});
+
+        line(s, ":help");
+        fits(s, (size_t)columns);
+        stop(s);
+    }
 }
 
 static void
@@ -310,6 +325,13 @@ test_service(void **state)
          "sandbox     work, E2B\n"
          "state       not started; the next question or :load starts it\n"
          "a cell      2 min and 4096 KiB of output\n");
+    /* One that may be there still. */
+    s->box->info.id = "i7kq2m4xw9c0z5r1t8b6";
+    s->box->info.end_ms = INT64_C(1790000000000);
+    line(s, ":sandbox");
+    says(s, 0,
+         "state       not reached; the next question or :load looks for it\n"
+         "ends        2026-09-21 14:13:20, if it is still there\n");
     describe(s);
     line(s, ":sandbox");
     says(
@@ -323,7 +345,7 @@ test_service(void **state)
         "running for 2 min 5 s, 0 cells\n"
         "cells by    the service's interpreter\n"
         "made        2026-09-21 14:13:20\n"
-        "ends        2026-09-21 14:18:20, later while it is used\n"
+        "ends        2026-09-21 14:18:20, prolonged while the program runs\n"
         "machine     2 vCPUs, 1024 MiB\n"
         "cost        $0.020 for 10 min 0 s, estimated at prices of 2026-11-29\n"
         "a cell      2 min and 4096 KiB of output\n");
@@ -335,8 +357,16 @@ test_service(void **state)
     s->box->info.pauses_at_end = true;
     s->box->info.cells_by = "kernel";
     line(s, ":sandbox");
-    says(s, 0, "pauses      2026-09-21 14:18:20, later while it is used\n");
-    says(s, 0, "cells by    an interpreter that was sent there\n");
+    says(s, 0,
+         "pauses      2026-09-21 14:18:20, prolonged while the program "
+         "runs\n");
+    says(s, 0, "cells by    sandpiper's own interpreter, sent there\n");
+    says(s, 0, "when idle   paused after 5 min, never closed\n");
+    s->box->info.end_is_fixed = true;
+    line(s, ":sandbox");
+    says(s, 0,
+         "pauses      2026-09-21 14:18:20; the service does not prolong "
+         "it\n");
     unsetenv("TZ");
     stop(s);
 }
@@ -352,13 +382,13 @@ static const struct cost_case cost_cases[] = {
     {"",
      "cost        $0.020 for 10 min 0 s, estimated at prices of 2026-11-29\n",
      2, 1024},
-    {"", ": the size of the sandbox is\n", 0, 1024},
-    {"", ": the size of the sandbox is\n", 2, 0},
+    {"", ": the service does not say how large it is\n", 0, 1024},
+    {"", ": the service does not say how large it is\n", 2, 0},
     {"    domain: my.e2b.app\n", "cost        $0.020 for 10 min", 2, 1024},
     {"    domain: note2b.app\n",
-     "cost        not known in dollars, for 10 min 0 s: there is no price for\n"
-     "            api.e2b.app; the entry's 'price:' or services.yaml can have "
-     "one\n",
+     "cost        not known, for 10 min 0 s: no price is set for api.e2b.app; "
+     "see\n"
+     "            'price' in sandpiper(1)\n",
      2, 1024},
     {"    price: {vcpu_hour_usd: 6, gib_hour_usd: 12, date: 2027-01-02}\n",
      "cost        $4.000 for 10 min 0 s, estimated at prices of 2027-01-02\n",
@@ -549,6 +579,7 @@ main(void)
         cmocka_unit_test(test_no_cell_can_run),
         cmocka_unit_test(test_sandbox),
         cmocka_unit_test(test_sandbox_is_narrow),
+        cmocka_unit_test(test_help_fits),
         cmocka_unit_test(test_service),
         cmocka_unit_test(test_service_costs),
         cmocka_unit_test(test_service_is_narrow),

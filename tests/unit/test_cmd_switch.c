@@ -313,7 +313,7 @@ test_sandbox_of_another_name(void **state)
          DOT " the sandbox is work now, no network; variables are gone; "
              "loaded again: sales\n");
     says(d->s, 1,
-         DOT " :replay runs the 2 cells that ended well again there\n");
+         DOT " :replay runs again there the 2 cells that ended well\n");
     told(d, SWITCHED " Loaded again: sales.]");
     assert_string_equal(d->next->ran.data, "ok|");
     line(d->s, ":replay");

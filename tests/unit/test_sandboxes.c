@@ -394,8 +394,10 @@ static const struct bad_case bad_cases[] = {
      ":4:14: sandboxes.work.timeout: the value, not repeated since it may be a "
      "secret, is no number"},
     {W "    internet: some\n",
-     ":4:15: sandboxes.work.internet: 'some' is not one of false|true|a list "
-     "of hosts"},
+     ":4:15: sandboxes.work.internet: 'some' is not one of "
+     "false|true|[HOST, ...]"},
+    {W "    internet: [*.example.org]\n",
+     ":4:17: a value that begins with '*' needs quotes"},
     {W "    internet: {a: b}\n",
      ":4:16: sandboxes.work.internet: expected one value"},
     {W "    internet: [[a]]\n",
