@@ -21,6 +21,8 @@
  */
 #define AGAIN_MS 1500
 #define GRACE_MS 5000
+/* What has not begun by then, and is past its limit, will not begin. */
+#define BEGIN_MS 10000
 /* Behind the interrupt of a script comes the end of all its processes. */
 #define SCRIPT_GRACE_MS 3000
 #define MAX_REASON 512u
@@ -299,13 +301,20 @@ e2b_cell_stop(struct e2b *e, enum event_outcome why)
         e->loop, c->is_script ? SCRIPT_GRACE_MS : GRACE_MS, handle_grace, e);
 }
 
+/* The way to the interpreter takes its time, which is not the cell's. */
 static void
 handle_timeout(void *ctx)
 {
     struct e2b *e = ctx;
+    int64_t waited_ms = clock_now_ms() - e->cell.started_ms;
 
     e->cell.timeout = NULL;
-    e2b_cell_stop(e, EVENT_TIMEOUT);
+    if (e->cell.begun || waited_ms >= BEGIN_MS) {
+        e2b_cell_stop(e, EVENT_TIMEOUT);
+    } else {
+        e->cell.timeout =
+            loop_add_timer(e->loop, BEGIN_MS - waited_ms, handle_timeout, e);
+    }
 }
 
 /* --- what it writes and shows --- */

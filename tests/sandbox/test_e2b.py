@@ -257,6 +257,20 @@ def test_an_answer_that_is_lost_runs_nothing_twice():
 
 
 @tap.timeout(TIMEOUT_S)
+def test_the_way_there_is_not_the_cells_time():
+    """Its limit counts from its beginning."""
+    with E2bSession("cell_ms=300") as sb:
+        ok(sb.cell("x = 1"))
+        fault = sb.server.fail("POST /execute", hold=True)
+        sb.start_cell("print(x)")
+        assert fault.reached.wait(60)
+        began = time.monotonic()
+        wait_until(lambda: time.monotonic() > began + 7, 60, "time passes")
+        fault.release()
+        assert ok(sb.finish_cell(60)).stdout == "1\n"
+
+
+@tap.timeout(TIMEOUT_S)
 def test_a_cell_that_goes_on_behind_a_cut_connection():
     """It does not stop when it is asked: the interpreter is a new one."""
     with E2bSession(fake={"interrupts": False}) as sb:
