@@ -447,9 +447,9 @@ test_command_that_fails(void **state)
 /* --- what a failed create has made --- */
 
 #define LIST_RUN                                                               \
-    "GET /v2/sandboxes?metadata=app%3Dsandpiper%26owner%3Downer1%26"           \
-    "run%3Drun1&state=running%2Cpaused&limit=50"
-#define MINE OURS ",\"run\":\"run1\""
+    "GET /v2/sandboxes?metadata=app%3Dsandpiper%26entry%3Dwork%26"             \
+    "owner%3Downer1%26run%3Drun1&state=running%2Cpaused&limit=50"
+#define MINE OURS ",\"entry\":\"work\",\"run\":\"run1\""
 #define KEPT BOX("kept", "running", "1", MINE)
 #define LOST BOX("lost", "running", "2", MINE)
 #define THEIRS BOX("their", "running", "2", OURS ",\"run\":\"live1\"")
@@ -592,14 +592,16 @@ static void
 test_labels(void **state)
 {
     struct e2b_pair labels[E2B_N_LABELS];
-    struct e2b_config config = {.owner = "o", .run = "r"};
+    struct e2b_config config = {.name = "n", .owner = "o", .run = "r"};
 
     (void)state;
-    assert_int_equal(e2b_labels(&config, labels), 3);
+    assert_int_equal(e2b_labels(&config, labels), 4);
     assert_string_equal(labels[0].name, "app");
     assert_string_equal(labels[0].value, "sandpiper");
-    assert_string_equal(labels[1].value, "o");
-    assert_string_equal(labels[2].name, "run");
+    assert_string_equal(labels[1].name, "entry");
+    assert_string_equal(labels[1].value, "n");
+    assert_string_equal(labels[2].value, "o");
+    assert_string_equal(labels[3].name, "run");
     config = (struct e2b_config){0};
     assert_int_equal(e2b_labels(&config, labels), 1);
 }
