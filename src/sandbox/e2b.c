@@ -29,6 +29,9 @@
 #define CLOSE_MS 10000
 /* After that it is said what is waited for. */
 #define NOTICE_MS 1000
+/* And for what was still being made, which no list shows before. */
+#define MAKING_MS 6000
+#define LOOK_AGAIN_MS 500
 
 /* --- around calls from the loop --- */
 
@@ -164,6 +167,11 @@ struct farewell {
     struct loop_timer *notice;
     size_t n_failed;
     bool unknown; /* whether there are others */
+    struct loop_timer *pause;
+    int64_t making_until_ms; /* 0: none is being made */
+    const struct e2b_pair *labels;
+    size_t n_labels;
+    bool looks; /* for what is known by its labels alone */
     char ids[8][E2B_MAX_ID_BYTES + 1];
     size_t n_ids;
     size_t next;
@@ -182,18 +190,34 @@ on_ended(void *ctx, struct e2b_result *result)
 }
 
 static void
+on_pause_over(void *ctx)
+{
+    struct farewell *f = ctx;
+
+    f->pause = NULL;
+    f->looks = true;
+    say_goodbye(f);
+}
+
+static void
 on_found(void *ctx, struct e2b_result *result)
 {
     struct farewell *f = ctx;
 
     f->call = NULL;
     f->unknown = result->err != NULL;
+    if (result->err == NULL && result->n_sandboxes == 0 &&
+        clock_now_ms() < f->making_until_ms) {
+        f->pause = loop_add_timer(f->loop, LOOK_AGAIN_MS, on_pause_over, f);
+        return;
+    }
     for (size_t i = 0; i < result->n_sandboxes && f->n_ids < 8; i++) {
         memcpy(f->ids[f->n_ids++], result->sandboxes[i].id, sizeof(f->ids[0]));
     }
     say_goodbye(f);
 }
 
+/* What is known goes first: the time may not do for a list. */
 static void
 say_goodbye(struct farewell *f)
 {
@@ -201,6 +225,10 @@ say_goodbye(struct farewell *f)
 
     if (f->next < f->n_ids) {
         f->call = e2b_api_kill(f->api, f->ids[f->next++], on_ended, f, &err);
+    } else if (f->looks) {
+        f->looks = false;
+        f->call =
+            e2b_api_list(f->api, f->labels, f->n_labels, on_found, f, &err);
     }
     if (f->call == NULL) {
         loop_stop(f->loop);
@@ -288,11 +316,14 @@ end_sandboxes(struct e2b *e)
             memcpy(f.ids[f.n_ids++], e->sandbox.id, sizeof(f.ids[0]));
         }
         if ((e->was_asked_for || e->n_strays > 0) && e->config.run != NULL) {
-            f.call = e2b_api_list(f.api, labels, n_labels, on_found, &f, &err);
+            f.looks = true;
+            f.labels = labels;
+            f.n_labels = n_labels;
         }
-        if (f.call == NULL) {
-            say_goodbye(&f);
+        if (e->was_asked_for) {
+            f.making_until_ms = clock_now_ms() + MAKING_MS;
         }
+        say_goodbye(&f);
         if (f.call != NULL) {
             loop_run(f.loop);
         }
@@ -302,6 +333,7 @@ end_sandboxes(struct e2b *e)
     }
     loop_timer_remove(f.timer);
     loop_timer_remove(f.notice);
+    loop_timer_remove(f.pause);
     e2b_api_free(f.api);
     http_free(http);
     loop_free(f.loop);
@@ -400,6 +432,17 @@ fill_info(struct sandbox_backend *b, struct sandbox_info *info)
 
 /* --- variables --- */
 
+/* One that was interrupted may still be at it, and is asked before it is used.
+ */
+static void
+end_asking(struct e2b *e, const struct error *err)
+{
+    if (err != NULL && err->code == ERR_CANCELLED) {
+        e->is_unsure = true;
+    }
+    e2b_set_phase(e, E2B_PHASE_IDLE);
+}
+
 static void
 on_vars(void *ctx, const struct sandbox_vars *vars, const struct error *err)
 {
@@ -407,7 +450,7 @@ on_vars(void *ctx, const struct sandbox_vars *vars, const struct error *err)
     sandbox_vars_fn done = e->vars_done;
 
     e->vars_done = NULL;
-    e2b_set_phase(e, E2B_PHASE_IDLE);
+    end_asking(e, err);
     e2b_enter(e);
     done(e->op_ctx, vars, err);
     e2b_leave(e);
@@ -420,7 +463,7 @@ on_saved(void *ctx, const struct sandbox_saved *saved, const struct error *err)
     sandbox_saved_fn done = e->saved_done;
 
     e->saved_done = NULL;
-    e2b_set_phase(e, E2B_PHASE_IDLE);
+    end_asking(e, err);
     e2b_enter(e);
     done(e->op_ctx, saved, err);
     e2b_leave(e);

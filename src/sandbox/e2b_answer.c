@@ -264,6 +264,12 @@ handle_look(struct e2b_call *call, const struct e2b_reply *r,
         e2b_sandbox_fini(&one);
         if (rc < 0) {
             fail_odd(call, &err);
+        } else if (said == 404 && call->op == E2B_TIMEOUT &&
+                   state == E2B_STATE_PAUSED) {
+            error_fill(&err, ERR_SANDBOX, "%s: %s: it is paused (404)",
+                       call->api->settings.host, e2b_op_name(call->op));
+            err.http_status = 404;
+            e2b_call_fail(call, E2B_FAULT_PAUSED, &err);
         } else if (said == 404) {
             error_fill(&call->err, ERR_UNSUPPORTED,
                        "%s: %s: the service does not offer this (404)",

@@ -136,6 +136,7 @@ enum e2b_fault {
     E2B_FAULT_AUTH,     /* the key */
     E2B_FAULT_CAPACITY, /* the service has no room; later it may */
     E2B_FAULT_CHANGING, /* still between two states after some waiting */
+    E2B_FAULT_PAUSED,   /* what was asked for is for one that runs */
     E2B_FAULT_COLD,     /* connect with cold: files are kept, memory is not */
     E2B_FAULT_OTHER
 };

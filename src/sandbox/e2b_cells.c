@@ -452,6 +452,7 @@ cells_interrupt(struct e2b_runner *r)
     if (c->end == NULL || c->killing)
         return;
     c->interrupted = true;
+    e2b_cells_ask_interrupt(c);
     if (is_python && c->pid > 0 && c->is_running) {
         e2b_cells_signal(c, SIGINT, NULL);
         return;

@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/loop.h"
 #include "base/sbuf.h"
 #include "base/str.h"
 #include "sandbox/e2b_cells_internal.h"
@@ -23,6 +24,8 @@
 #define MAX_LINE_BYTES 512u
 #define MAX_SIZE_BYTES 64u
 #define MAX_REFUSAL_BYTES 1024u
+/* From an interrupt on. */
+#define LATE_MS 3000
 
 #define STATE WORKSPACE_STATE
 
@@ -239,6 +242,34 @@ static void
 send_ask(struct e2b_cells *c)
 {
     send_request(c, c->ask.op, then_answered);
+}
+
+/* --- interrupts --- */
+
+static void
+on_late(void *ctx)
+{
+    struct e2b_cells *c = ctx;
+    struct error err = {0};
+
+    c->late = NULL;
+    error_fill(&err, ERR_CANCELLED,
+               "%s: stopped, since the sandbox did not answer", c->ask.doing);
+    e2b_cells_fail(c, E2B_TROUBLE_CUT, &err);
+}
+
+void
+e2b_cells_ask_interrupt(struct e2b_cells *c)
+{
+    if (c->ask.op == NULL || c->late != NULL)
+        return;
+    if (c->file != NULL) {
+        e2b_file_drop(c->file);
+        c->file = NULL;
+        error_fill(&c->ask.err, ERR_CANCELLED, "%s: stopped", c->ask.doing);
+        clean_up(c);
+    }
+    c->late = loop_add_timer(c->site->loop, LATE_MS, on_late, c);
 }
 
 /* --- operations --- */

@@ -88,6 +88,7 @@ struct e2b_cells {
     struct e2b_execute *execute;
     struct e2b_file_call *file;
     struct loop_timer *wait;
+    struct loop_timer *late; /* a request that was interrupted */
     struct loop_task *task;
     void (*then)(struct e2b_cells *c, const struct e2b_data_result *result);
     void (*then_cell)(struct e2b_cells *c, const struct e2b_execute_end *end);
@@ -177,6 +178,9 @@ void e2b_cells_signal(struct e2b_cells *c, int signo,
                                    const struct error *err));
 
 /* --- e2b_cells_ask.c --- */
+
+/* What is asked, if anything is, ends soon, whether or not it is answered. */
+void e2b_cells_ask_interrupt(struct e2b_cells *c);
 
 void e2b_cells_vars(struct e2b_runner *r, sandbox_vars_fn done, void *ctx);
 void e2b_cells_snapshot(struct e2b_runner *r, int fd, sandbox_saved_fn done,

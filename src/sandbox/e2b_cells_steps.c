@@ -80,6 +80,8 @@ e2b_cells_stop_steps(struct e2b_cells *c)
     c->file = NULL;
     loop_timer_remove(c->wait);
     c->wait = NULL;
+    loop_timer_remove(c->late);
+    c->late = NULL;
     loop_task_remove(c->task);
     c->task = NULL;
     c->blocked = NULL;
@@ -423,8 +425,10 @@ then_made(struct e2b_cells *c, const struct e2b_data_result *result)
 
     if (result->trouble == E2B_TROUBLE_NONE) {
         c->context->id = read_id(result);
-        if (c->context->id == NULL)
+        if (c->context->id == NULL) {
             LOG_WARN("a context without a name that can be used");
+            c->no_contexts = true;
+        }
     } else if (result->trouble == E2B_TROUBLE_REFUSED && is_missing) {
         c->no_contexts = true;
     } else if (result->trouble == E2B_TROUBLE_REFUSED &&
@@ -550,7 +554,7 @@ e2b_cells_signal(struct e2b_cells *c, int signo,
 {
     struct error err = {0};
 
-    if (c->process != NULL && signo == SIGINT) {
+    if (c->process != NULL && signo == SIGINT && sent == NULL) {
         c->again = true;
         return;
     }

@@ -46,6 +46,8 @@ enum e2b_phase {
 struct e2b_sent {
     char *name; /* owned */
     char hash[HASH_HEX_BYTES];
+    uint64_t size_bytes; /* as the sandbox says */
+    int64_t mtime_ns;
 };
 
 /* The running cell or script. */
@@ -163,6 +165,7 @@ struct e2b {
     off_t hashed; /* bytes of a put */
     off_t total;
     char hash_text[HASH_HEX_BYTES];
+    unsigned n_uploads; /* of puts; each has a name of its own until then */
     struct sbuf errors; /* of a put: what the sandbox said */
     size_t n_stats;     /* components of the name of a file that is fetched */
     struct loop_task *hashing;

@@ -22,12 +22,15 @@
 #define OPEN_MS 90000
 /* For those of an interpreter that was told to end. */
 #define KILL_MS 45000
+/* For a cell that was cut off to stop. */
+#define CUT_MS 8000
 /* A request that is no cell. */
 #define ASK_MS 120000
 #define ASK_GRACE_MS 10000
 
 #define MAX_REQUEST ((size_t)8 << 20)
 #define MAX_INIT_BYTES 1024u
+#define MAX_PING_BYTES 64u
 #define MAX_REASON 1024u
 #define MAX_LATER_BYTES 4096u
 #define MAX_UNASKED 10000u
@@ -197,7 +200,10 @@ on_channel_end(void *ctx, const struct e2b_channel_end *end)
         lose(k, "The interpreter was told to end, and the way to it was lost.",
              NULL);
     } else {
-        /* Its memory is as it was when the way is there again. */
+        /* Its memory is as it was when the way is there again. What was asked
+           for may have got there, and a cell thus may run. */
+        if (k->state == E2B_KERNEL_RUNNING || k->state == E2B_KERNEL_ASKING)
+            k->was_cut = true;
         tell(k, &(struct e2b_run_end){.way = E2B_RUN_TROUBLE,
                                       .trouble = end->trouble,
                                       .err = end->err});
@@ -326,6 +332,12 @@ handle_event(struct e2b_kernel *k, const struct cJSON *event, size_t len)
 {
     const char *name = json_string(event, "ev");
 
+    if (k->state == E2B_KERNEL_RECONNECTING) {
+        /* Of what was cut off, until it is over. */
+        if (str_eq(name, "pong") && json_int(event, "id", -1) == k->id)
+            tell(k, &(struct e2b_run_end){.way = E2B_RUN_DONE});
+        return true;
+    }
     if (k->state == E2B_KERNEL_OPENING && str_eq(name, "ready")) {
         handle_ready(k, event);
         return true;
@@ -382,12 +394,46 @@ on_text(void *ctx, enum event_stream stream, const char *data, size_t len)
 }
 
 static void
+on_cut_late(void *ctx)
+{
+    struct e2b_kernel *k = ctx;
+
+    k->timer = NULL;
+    e2b_kernel_enter(k);
+    kill_kernel(&k->base);
+    e2b_kernel_leave(k);
+}
+
+/* What was cut off is asked to stop, and answers come in order. */
+static void
+end_cut_off(struct e2b_kernel *k)
+{
+    AUTO_SBUF struct sbuf sb = {0};
+
+    k->was_cut = false;
+    k->id++;
+    e2b_channel_interrupt(k->channel);
+    sbuf_init(&sb, MAX_PING_BYTES);
+    sbuf_add_char(&sb, '{');
+    json_add_member_str(&sb, "op", "ping");
+    json_add_member_int(&sb, "id", k->id);
+    sbuf_add_char(&sb, '}');
+    e2b_kernel_send(k, &sb);
+    stop_timer(k);
+    k->timer = loop_add_timer(k->loop, CUT_MS, on_cut_late, k);
+}
+
+static void
 on_synced(void *ctx)
 {
     struct e2b_kernel *k = ctx;
 
     if (k->state != E2B_KERNEL_RECONNECTING)
         return;
+    if (k->was_cut) {
+        end_cut_off(k);
+        return;
+    }
     e2b_kernel_enter(k);
     tell(k, &(struct e2b_run_end){.way = E2B_RUN_DONE});
     e2b_kernel_leave(k);
@@ -544,7 +590,7 @@ open_kernel(struct e2b_runner *r, e2b_run_fn fn, void *ctx)
 
     assert(k->state == E2B_KERNEL_NEW || k->state == E2B_KERNEL_GONE);
     e2b_channel_free(k->channel);
-    k->killed = false;
+    k->killed = k->was_cut = false;
     free(take_ptr(&k->fatal));
     k->channel = e2b_channel_new(k->site, &channel_handlers, k, &err);
     if (k->channel != NULL)

@@ -67,6 +67,7 @@ struct e2b_kernel {
     struct loop_task *task; /* reports later */
     struct error start_err;
     bool killed;
+    bool was_cut;  /* while something was asked: it may still be at that */
     char *fatal;   /* owned; what the interpreter said of itself */
     char *version; /* owned; of Python */
     char *about;   /* owned; with its path */

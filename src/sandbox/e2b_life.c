@@ -58,6 +58,12 @@ on_renewed(void *ctx, struct e2b_result *result)
         /* Then its end is what was asked for when it was made. */
         LOG_WARN("%s", result->err->msg);
         e->no_renewal = true;
+    } else if (result->fault == E2B_FAULT_PAUSED) {
+        /* By the service. What is asked for next wakes it, and then its time
+           is renewed again. */
+        e->is_unsure = true;
+        stop_billing(e);
+        return;
     } else if (result->fault == E2B_FAULT_GONE) {
         e->is_unsure = true;
         if (e->phase == E2B_PHASE_IDLE && !e->config.auto_pause) {
@@ -79,7 +85,7 @@ on_renew(void *ctx)
     e->renew_timer = NULL;
     /* Without an interpreter nobody is idle in it, and it would be billed for
        as long as the program lives. */
-    if (e->renewal != NULL || e->is_unsure || e->phase == E2B_PHASE_SHUT) {
+    if (e->renewal != NULL || e->phase == E2B_PHASE_SHUT) {
         set_timer(e);
         return;
     }
@@ -182,7 +188,7 @@ fail_resume(struct e2b *e, bool gone, const struct error *err)
 
     e->base.files_lost = gone;
     if (gone) {
-        e2b_forget_sandbox(e);
+        e2b_abandon_sandbox(e);
     } else {
         e->runner_ready = false;
         e->is_stale = true;
@@ -251,10 +257,16 @@ on_killed(void *ctx, struct e2b_result *result)
 
     e->call = NULL;
     if (result->err != NULL) {
+        /* It is still billed: the end of the program ends it, if it is not used
+           before that. */
         LOG_WARN("not ended: %s", result->err->msg);
+        e->is_unsure = true;
+        loop_timer_remove(e->renew_timer);
+        e->renew_timer = NULL;
+    } else {
+        e2b_forget_sandbox(e);
+        e->base.files_lost = true;
     }
-    e2b_forget_sandbox(e);
-    e->base.files_lost = true;
     e2b_set_phase(e, E2B_PHASE_SHUT);
     e2b_end_op_now(e, NULL);
 }

@@ -40,7 +40,7 @@ rebuild(struct e2b *e)
 {
     struct error err = {0};
 
-    e2b_forget_sandbox(e);
+    e2b_abandon_sandbox(e);
     if (e->n_rebuilt >= MAX_REBUILT) {
         error_fill(&err, ERR_SANDBOX,
                    "the sandbox is gone with its variables and files, and so "
@@ -70,7 +70,7 @@ e2b_on_sandbox_gone(struct e2b *e)
                "the sandbox at %s is gone: its time was over, or it was ended "
                "from outside",
                e2b_api_host(e->api));
-    e2b_forget_sandbox(e);
+    e2b_abandon_sandbox(e);
     e2b_set_phase(e, E2B_PHASE_SHUT);
     e->base.files_lost = true;
     e2b_enter(e);

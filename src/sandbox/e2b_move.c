@@ -23,13 +23,16 @@
 #define MAX_ERRORS 1024u
 #define STAGING E2B_WORKSPACE "/" WORKSPACE_STATE "/put"
 
-/* From where it was sent to its place, all at once; and its second name, unless
-   there is something of a cell's. */
+/* From where it was sent ($2) to its place, all at once, whatever a cell has
+   put there instead; and its second name, unless there is something of a
+   cell's. */
 static const char put_script[] =
-    "cd " E2B_WORKSPACE " && chmod 444 " STAGING " && chmod 755 data && "
-    "mv -f " STAGING " \"data/$1\" && chmod 555 data && { [ -e \"$1\" ] || [ "
+    "cd " E2B_WORKSPACE " && { { [ -d data ] && [ ! -L data ]; } || { rm -rf "
+    "data && mkdir data; }; } && chmod 444 \"$2\" && chmod 755 data && { [ ! "
+    "-d \"data/$1\" ] || [ -L \"data/$1\" ] || rm -rf \"data/$1\"; } && "
+    "mv -f \"$2\" \"data/$1\" && chmod 555 data && { [ -e \"$1\" ] || [ "
     "-L \"$1\" ] || ln -s -- \"data/$1\" "
-    "\"$1\"; }";
+    "\"$1\"; } || { rm -f \"$2\"; exit 1; }";
 
 /* --- what was sent --- */
 
@@ -56,7 +59,7 @@ find_sent(const struct e2b *e, const char *name)
 }
 
 static void
-note_sent(struct e2b *e)
+note_sent(struct e2b *e, const struct e2b_entry *entry)
 {
     struct e2b_sent *s = find_sent(e, e->name);
 
@@ -66,6 +69,16 @@ note_sent(struct e2b *e)
         s->name = xstrdup(e->name);
     }
     memcpy(s->hash, e->hash_text, sizeof(s->hash));
+    s->size_bytes = entry->size_bytes;
+    s->mtime_ns = entry->mtime_ns;
+}
+
+/* A cell may have written to it, or taken it away. */
+static bool
+is_as_sent(const struct e2b_sent *s, const struct e2b_entry *entry)
+{
+    return entry->type == E2B_ENTRY_FILE && !entry->is_link &&
+           entry->size_bytes == s->size_bytes && entry->mtime_ns == s->mtime_ns;
 }
 
 /* --- ends --- */
@@ -106,6 +119,51 @@ end_move(struct e2b *e, const struct error *err)
 
 /* --- in --- */
 
+static char *
+make_staging(const struct e2b *e)
+{
+    return xasprintf(STAGING "%u", e->n_uploads);
+}
+
+/* Whether what is at the place of a file that was put is that. */
+static void
+look_at_place(struct e2b *e, e2b_list_fn fn)
+{
+    AUTO_FREE char *path = xasprintf(E2B_WORKSPACE "/data/%s", e->name);
+    struct error err = {0};
+
+    e->file = e2b_file_stat(&e->site, path, fn, e, &err);
+    if (e->file == NULL) {
+        end_move(e, &err);
+    }
+}
+
+static void
+on_in_place(void *ctx, const struct e2b_entry *entries, size_t n, bool more,
+            const struct e2b_data_result *result)
+{
+    struct e2b *e = ctx;
+    struct error err = {0};
+
+    (void)more;
+    e->file = NULL;
+    if (result->err != NULL && result->http_status != 404) {
+        e2b_handle_trouble(e, result->trouble, false, result->err);
+        return;
+    }
+    if (result->err == NULL && n == 1 && entries[0].type == E2B_ENTRY_FILE &&
+        !entries[0].is_link) {
+        note_sent(e, &entries[0]);
+        end_move(e, NULL);
+        return;
+    }
+    error_fill(&err, ERR_SANDBOX,
+               "%s: is not at its place in the sandbox: a program there has "
+               "put something else to it",
+               e->name);
+    end_move(e, &err);
+}
+
 static void
 on_placed(void *ctx, const struct e2b_process_end *end)
 {
@@ -118,8 +176,7 @@ on_placed(void *ctx, const struct e2b_process_end *end)
         return;
     }
     if (end->exit_status == 0) {
-        note_sent(e);
-        end_move(e, NULL);
+        look_at_place(e, on_in_place);
         return;
     }
     error_fill(&err, ERR_SANDBOX,
@@ -155,7 +212,9 @@ on_uploaded(void *ctx, const struct e2b_data_result *result)
         .on_done = on_placed,
     };
     struct e2b *e = ctx;
-    const char *argv[] = {"/bin/sh", "-c", put_script, "sh", e->name, NULL};
+    AUTO_FREE char *staging = make_staging(e);
+    const char *argv[] = {"/bin/sh", "-c",    put_script, "sh",
+                          e->name,   staging, NULL};
     struct error err = {0};
 
     e->file = NULL;
@@ -187,12 +246,33 @@ on_upload_progress(void *ctx, uint64_t done_bytes, uint64_t total_bytes)
 static void
 start_upload(struct e2b *e)
 {
+    AUTO_FREE char *staging = NULL;
     struct error err = {0};
 
-    e->file = e2b_file_upload(&e->site, STAGING, e->fd, e->offset, e->total,
+    e->n_uploads++;
+    staging = make_staging(e);
+    e->file = e2b_file_upload(&e->site, staging, e->fd, e->offset, e->total,
                               on_upload_progress, on_uploaded, e, &err);
     if (e->file == NULL) {
         end_move(e, &err);
+    }
+}
+
+static void
+on_looked_for(void *ctx, const struct e2b_entry *entries, size_t n, bool more,
+              const struct e2b_data_result *result)
+{
+    struct e2b *e = ctx;
+    const struct e2b_sent *s = find_sent(e, e->name);
+
+    (void)more;
+    e->file = NULL;
+    if (result->err != NULL && result->http_status != 404) {
+        e2b_handle_trouble(e, result->trouble, false, result->err);
+    } else if (result->err == NULL && n == 1 && is_as_sent(s, &entries[0])) {
+        end_move(e, NULL);
+    } else {
+        start_upload(e);
     }
 }
 
@@ -225,7 +305,7 @@ hash_piece(void *ctx)
     hash_end_hex(&e->hash, e->hash_text);
     s = find_sent(e, e->name);
     if (s != NULL && str_eq(s->hash, e->hash_text)) {
-        end_move(e, NULL);
+        look_at_place(e, on_looked_for);
         return;
     }
     start_upload(e);

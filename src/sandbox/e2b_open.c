@@ -178,22 +178,26 @@ end_open(struct e2b *e, const struct error *err)
 }
 
 /* A new one that is of no use would be billed; one that has been used may have
-   what the person needs, and is looked for another time. */
+   what the person needs, and is looked for another time. Its interpreter may
+   still run what nobody wants any more, and is ended then. */
 static void
 fail(struct e2b *e, const struct error *err)
 {
     struct error copy = *err;
 
-    e2b_drop_runner(e);
     if (e->is_new) {
+        e2b_drop_runner(e);
         e2b_abandon_sandbox(e);
     } else {
+        e->runner_ready = false;
+        e->is_stale = e->runner != NULL;
         e->is_unsure = true;
     }
     end_open(e, &copy);
 }
 
-/* It has ended unseen: another takes its place. */
+/* It has ended unseen: another takes its place. Where it was only said to have
+   ended, it would go on being billed. */
 static void
 replace_sandbox(struct e2b *e)
 {
@@ -202,7 +206,7 @@ replace_sandbox(struct e2b *e)
     } else {
         e->base.files_lost = true;
     }
-    e2b_forget_sandbox(e);
+    e2b_abandon_sandbox(e);
     make_sandbox(e);
 }
 

@@ -5,9 +5,12 @@ like it: what is asked of the service and when, what its faults become, that
 nothing is billed that nobody wants, and where keys go. What all back ends have
 in common is in tests/contract."""
 
+import base64
 import json
 import os
+import socket
 import sys
+import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -16,7 +19,7 @@ sys.path[:0] = [os.path.join(HERE, "..", "helpers"),
 
 import tap  # noqa: E402
 from driver_session import wait_until  # noqa: E402
-from e2b_server import KEY, unavailable  # noqa: E402
+from e2b_server import KEY, E2bServer, unavailable  # noqa: E402
 from e2b_session import E2bSession  # noqa: E402
 
 TIMEOUT_S = 180
@@ -35,6 +38,20 @@ def count(sb, words):
 def n_created(sb):
     return sum(1 for r in sb.server.find("POST sandboxes")
                if r.path.endswith("/sandboxes") and r.status == 201)
+
+
+def drop_streams(server):
+    with server.lock:
+        for sandbox in server.sandboxes.values():
+            for sock in list(sandbox.open_sockets):
+                sock.shutdown(socket.SHUT_RDWR)
+
+
+def is_acknowledged(server):
+    """Whether the last that our interpreter was sent says what has come."""
+    last = server.find("SendInput")[-1]
+    text = base64.b64decode(json.loads(last.raw)["input"]["stdin"])
+    return last.status == 200 and text.split()[1] == b"a"
 
 
 def put(sb, path, name="f.csv"):
@@ -133,17 +150,65 @@ def test_a_file_is_sent_once():
     with E2bSession() as sb:
         path = write(sb, "f.csv", b"a,b\n1,2\n")
         assert put(sb, path)["end"] == "done"
-        n = count(sb, "POST /files")
+        n = count(sb, "POST /files$")
         assert n > 0
         assert put(sb, path)["end"] == "done"
-        assert count(sb, "POST /files") == n
+        assert count(sb, "POST /files$") == n
         ok(sb.cell("assert open('f.csv').read() == 'a,b\\n1,2\\n'"))
         write(sb, "f.csv", b"a,b\n3,4\n")
         assert put(sb, path)["end"] == "done"
-        assert count(sb, "POST /files") > n
+        assert count(sb, "POST /files$") > n
         ok(sb.cell("assert open('data/f.csv').read() == 'a,b\\n3,4\\n'"))
         cell = sb.cell("open('data/f.csv', 'w')")
         assert cell.outcome == "error" and cell.error == "PermissionError", cell
+
+
+@tap.timeout(TIMEOUT_S)
+def test_a_file_that_a_cell_has_changed_is_sent_again():
+    """Protections: is_as_sent(), and what put_script does before mv. Cells may
+    be root's, or give themselves the right."""
+    attacks = (
+        "os.chmod('data/f.csv', 0o644)\nopen('data/f.csv', 'w').write('no')",
+        "os.chmod('data', 0o755)\nos.unlink('data/f.csv')",
+        "os.chmod('data', 0o755)\nos.unlink('data/f.csv')\n"
+        "os.makedirs('data/f.csv/d')",
+        "os.chmod('data', 0o755)\nos.unlink('data/f.csv')\n"
+        "os.symlink('/etc/passwd', 'data/f.csv')",
+        "os.chmod('data', 0o755)\nshutil.rmtree('data')",
+        "os.chmod('data', 0o755)\nshutil.rmtree('data')\n"
+        "os.mkdir('/tmp/elsewhere')\nos.symlink('/tmp/elsewhere', 'data')",
+        "os.chmod('data', 0o755)\nshutil.rmtree('data')\n"
+        "open('data', 'w')")
+    with E2bSession() as sb:
+        path = write(sb, "f.csv", b"a,b\n1,2\n")
+        assert put(sb, path)["end"] == "done"
+        for attack in attacks:
+            ok(sb.cell("import os, shutil\n" + attack))
+            done = put(sb, path)
+            assert done["end"] == "done", (attack, done)
+            ok(sb.cell("import os\n"
+                       "assert open('data/f.csv').read() == 'a,b\\n1,2\\n'\n"
+                       "assert open('f.csv').read() == 'a,b\\n1,2\\n'\n"
+                       "for n in ('data', 'data/f.csv'):\n"
+                       "    assert not os.path.islink(n), n\n"
+                       "assert os.listdir('.state') == []"))
+
+
+@tap.timeout(TIMEOUT_S)
+def test_a_file_that_cannot_be_placed_is_in_nobodys_way():
+    """Protection: rm -f in put_script, and a name for each upload."""
+    with E2bSession() as sb:
+        assert put(sb, write(sb, "e.csv", b"a\n"), "e.csv")["end"] == "done"
+        ok(sb.cell("import os, shutil\nos.chmod('data', 0o755)\n"
+                   "shutil.rmtree('data')\nos.chmod('.', 0o555)"))
+        done = put(sb, write(sb, "f.csv", b"a\n1\n"))
+        assert done["end"] == "error" and "its place" in done["message"], done
+        ok(sb.cell("os.chmod('.', 0o755)\nos.mkdir('data')\n"
+                   "assert os.listdir('.state') == []"))
+        done = put(sb, write(sb, "g.csv", b"a\n2\n"), "g.csv")
+        assert done["end"] == "done", done
+        assert ok(sb.cell("print(open('g.csv').read())")
+                  ).stdout == "a\n2\n\n"
 
 
 @tap.timeout(TIMEOUT_S)
@@ -199,6 +264,23 @@ def test_what_was_paused_by_the_service_wakes_up():
 
 
 @tap.timeout(TIMEOUT_S)
+def test_one_that_was_paused_is_renewed_again():
+    """That a paused one has no time to set does not mean that the service
+    cannot do that; and a paused one is not asked for again and again, and not
+    billed."""
+    with E2bSession("auto_pause=1", "timeout_s=15") as sb:
+        ok(sb.cell("x = 7"))
+        sb.server.advance(100)
+        sb.server.wait_request("GET /sandboxes/", count=2, timeout=60)
+        billed = wait_until(lambda: sb.info()["billed_ms"], 30, "a time")
+        assert sb.info()["billed_ms"] == billed
+        assert ok(sb.cell("print(x)", timeout=60)).stdout == "7\n"
+        assert n_created(sb) == 1
+        n = count(sb, "POST /timeout")
+        sb.server.wait_request("POST /timeout", count=n + 1, timeout=60)
+
+
+@tap.timeout(TIMEOUT_S)
 def test_resume_of_one_that_is_gone():
     with E2bSession("auto_pause=1", "idle_suspend_ms=100") as sb:
         ok(sb.cell("x = 7"))
@@ -239,6 +321,33 @@ def test_it_is_rebuilt_once():
         assert cell.stdout == "False\n" and n_created(sb) == 3, cell
         cell = lose_under_a_cell(sb)
         assert cell.end == "restarted" and n_created(sb) == 4, cell
+
+
+@tap.timeout(TIMEOUT_S)
+def test_what_is_only_said_to_be_gone_is_ended():
+    """The way to it says that there is none, while it is there for the rest
+    of the service, and is billed; a cell can bring that about. (At the end
+    E2bSession looks whether one is left.)"""
+    with E2bSession() as sb:
+        ok(sb.cell("x = 1"))
+        old = sb.server.sandbox().id
+        sb.server.fail("POST /execute", times=2, status=502,
+                       body={"sandboxId": old, "code": 502,
+                             "message": "The sandbox was not found"})
+        cell = sb.cell("1", timeout=90)
+        assert cell.end == "restarted" and cell.files_lost, cell
+        assert n_created(sb) == 2
+        sb.server.wait_request("DELETE /sandboxes/" + old)
+
+
+@tap.timeout(TIMEOUT_S)
+def test_a_context_whose_name_cannot_be_used():
+    """Its cells are run where the service runs those that name none."""
+    with E2bSession() as sb:
+        sb.server.fail("POST /contexts", status=200,
+                       body=b'{"id": "../../x"}')
+        ok(sb.cell("x = 1"))
+        assert ok(sb.cell("print(x)")).stdout == "1\n"
 
 
 @tap.timeout(TIMEOUT_S)
@@ -283,6 +392,33 @@ def test_a_cell_that_goes_on_behind_a_cut_connection():
         assert cell.end == "restarted" and cell.lost, cell
         assert ok(sb.cell("print('x' in globals())")).stdout == "False\n"
         assert n_created(sb) == 1
+
+
+@tap.timeout(TIMEOUT_S)
+def test_a_cut_way_to_our_interpreter_runs_nothing_twice():
+    """The cell was sent, and not even that it has begun came back: it is
+    stopped, and not sent again. Protections: was_cut and end_cut_off()."""
+    for code in ("open('ran', 'a').write('x')\nn += 1",
+                 "open('ran', 'a').write('x')\nn += 1\nimport time\n"
+                 "time.sleep(1000)"):
+        with E2bSession(fake={"interpreters": ()}) as sb:
+            ok(sb.cell("n = 0\nprint('a' * 100)"))
+            wait_until(lambda: is_acknowledged(sb.server), 60, "it is told")
+            sent = sb.server.fail("SendInput", lost=True)
+            look = sb.server.fail("POST /connect", hold=True)
+            sb.server.fail("POST /process.Process", unread=True, times=500)
+            sb.start_cell(code)
+            assert sent.reached.wait(60)
+            drop_streams(sb.server)
+            assert look.reached.wait(120)
+            with sb.server.lock:
+                sb.server.faults.clear()
+            look.release()
+            cell = sb.finish_cell(90)
+            assert cell.outcome == "died" and not cell.lost, cell
+            assert "connection" in cell.reason, cell
+            assert ok(sb.cell("print(n, open('ran').read())", timeout=60)
+                      ).stdout == "1 x\n"
 
 
 @tap.timeout(TIMEOUT_S)
@@ -400,6 +536,26 @@ def test_a_restart_keeps_the_sandbox():
 
 
 @tap.timeout(TIMEOUT_S)
+def test_a_restart_while_it_cannot_be_reached():
+    """Files are not given up for that; and what ran before ends before others
+    run."""
+    with E2bSession() as sb:
+        ok(sb.cell("open('mine', 'w').write('m')\nimport os, threading, time\n"
+                   "threading.Thread(target=lambda: time.sleep(1000), "
+                   "daemon=True).start()"))
+        pid = int(ok(sb.cell("print(os.getpid())")).stdout)
+        sb.server.fail("MakeDir", unread=True, times=20)
+        assert sb.restart()["end"] != "done"
+        with sb.server.lock:
+            sb.server.faults.clear()
+        cell = sb.cell("import os\nprint(open('mine').read(), "
+                       "os.path.exists('/proc/%d'))" % pid, timeout=90)
+        assert cell.stdout == "m False\n", cell
+        assert n_created(sb) == 1
+        assert "are kept" in sb.take_loss()
+
+
+@tap.timeout(TIMEOUT_S)
 def test_a_restart_that_fails_keeps_the_sandbox():
     """It is not new, and may have what the person needs."""
     with E2bSession() as sb:
@@ -447,6 +603,89 @@ def test_idle_close_ends_what_is_billed():
         assert cell.end == "restarted" and cell.outcome == "ok", cell
         assert cell.stdout == "False False\n", cell
         assert "kept" not in cell.reason, cell
+
+
+@tap.timeout(TIMEOUT_S)
+def test_what_the_service_did_not_end_is_not_forgotten():
+    """It goes on being billed: it is used again, or ended at the end, which
+    E2bSession looks at."""
+    for again in (False, True):
+        with E2bSession("idle_close_ms=300", "auto_pause=1") as sb:
+            ok(sb.cell("open('f', 'w').write('kept')"))
+            sb.server.fail("DELETE /sandboxes/", status=400,
+                           body={"code": 400, "message": "not now"})
+            sb.server.wait_request("DELETE /sandboxes/")
+            sb.in_state("new")
+            if again:
+                cell = sb.cell("print(open('f').read())", timeout=60)
+                assert cell.stdout == "kept\n" and not cell.files_lost, cell
+                assert n_created(sb) == 1
+
+
+@tap.timeout(TIMEOUT_S)
+def test_what_is_asked_is_stopped_although_nothing_answers():
+    with E2bSession() as sb:
+        path = os.path.join(sb.dir, "snapshot")
+        ok(sb.cell("x = 7"))
+        for words, fields, kind in (
+                ("POST /execute", {"op": "vars"}, "vars"),
+                ("POST /execute", {"op": "snapshot", "path": path}, "saved"),
+                ("GET /files", {"op": "snapshot", "path": path}, "saved")):
+            fault = sb.server.fail(words, hang=0)
+            sb.request(**fields)
+            assert fault.reached.wait(60)
+            sb.interrupt()
+            event = sb.wait(kind, 60)
+            assert event["code"] == "cancelled", event
+            fault.release()
+            assert ok(sb.cell("print(x)", timeout=60)).stdout == "7\n"
+
+
+class LateServer(E2bServer):
+    """Makes a sandbox when whoever has asked for it does not wait any more, and
+    has looked for it once."""
+
+    def __init__(self, **options):
+        self.asked = threading.Event()
+        super().__init__(**options)
+        serve = self.control.serve
+
+        def late(request, reply):
+            if request.method == "POST" and request.path.endswith(
+                    "/sandboxes"):
+                self.asked.set()
+                self.wait_request("GET /v2/sandboxes")
+            return serve(request, reply)
+        self.control.serve = late
+
+
+@tap.timeout(TIMEOUT_S)
+def test_the_end_before_one_is_made():
+    """As of a run that is over at once: no list shows it yet."""
+    with E2bSession(server=LateServer) as sb:
+        sb.start_cell("1")
+        assert sb.server.asked.wait(60)
+        sb.request(op="quit")
+        sb.server.wait_request("DELETE /sandboxes/", timeout=60)
+
+
+@tap.timeout(TIMEOUT_S)
+def test_the_end_when_there_is_no_list():
+    """What is known is ended, although what may be there besides cannot be
+    looked for."""
+    with E2bSession(*RUN, fake={"create": ("v1",)}, may_leave=True) as sb:
+        ok(sb.cell("x = 1"))
+        sb.server.lose()
+        held = sb.server.fail("GET /v2/sandboxes", hold=True, times=99)
+        sb.server.fail("POST /sandboxes$", lost=True)
+        assert sb.cell("1", timeout=90).end == "lost"
+        assert sb.cell("1", timeout=90).end == "restarted"
+        known = sb.server.sandbox(-1).id
+        assert len(sb.server.sandboxes) == 2
+        sb.request(op="quit")
+        assert sb.process.wait(60 * tap.FACTOR) == 0
+        assert known not in sb.server.sandboxes, sb.server.requests
+        held.release()
 
 
 @tap.timeout(TIMEOUT_S)
