@@ -7,7 +7,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -202,15 +201,6 @@ e2b_call_begin_step(struct e2b_call *call, enum e2b_step step)
         loop_add_timer(call->api->loop, limit_ms, on_deadline, call);
 }
 
-static double
-get_random(void)
-{
-    uint32_t n = 0;
-
-    (void)!getrandom(&n, sizeof(n), GRND_NONBLOCK);
-    return n / 4294967296.0;
-}
-
 static void
 on_wait(void *ctx)
 {
@@ -254,7 +244,7 @@ e2b_call_try_again(struct e2b_call *call, const struct e2b_reply *r,
         .retry_after = h->retry_after,
         .attempt = call->attempt,
         .left_ms = call->end_ms - clock_now_ms(),
-        .random = get_random(),
+        .random = e2b_random(),
     };
     bool said = str_eq_nocase(h->should_retry, "true");
     int64_t ms;
@@ -285,7 +275,7 @@ e2b_call_try_again(struct e2b_call *call, const struct e2b_reply *r,
 bool
 e2b_call_wait_for_change(struct e2b_call *call, const struct e2b_headers *h)
 {
-    int64_t ms = (int64_t)(CHANGING_MS * (1 + get_random()));
+    int64_t ms = (int64_t)(CHANGING_MS * (1 + e2b_random()));
     int64_t asked_ms = retry_after_ms(NULL, h->retry_after, clock_wall_ms());
 
     if (str_eq_nocase(h->should_retry, "false") ||

@@ -161,7 +161,7 @@ then_set_up(struct e2b_cells *c, const struct e2b_execute_end *end)
 static void
 set_up(struct e2b_cells *c)
 {
-    struct e2b_execute_handlers on = e2b_cells_quiet;
+    struct e2b_execute_handlers on = e2b_execute_quiet();
     struct e2b_execute_spec spec =
         e2b_cells_spec(c, "making the interpreter ready");
     AUTO_SBUF struct sbuf code = {0};
@@ -565,7 +565,7 @@ then_pinged(struct e2b_cells *c, const struct e2b_execute_end *end)
 static void
 ping(struct e2b_cells *c)
 {
-    struct e2b_execute_handlers on = e2b_cells_quiet;
+    struct e2b_execute_handlers on = e2b_execute_quiet();
     struct e2b_execute_spec spec =
         e2b_cells_spec(c, "looking for the interpreter");
     AUTO_SBUF struct sbuf code = {0};

@@ -117,7 +117,7 @@ send_request(struct e2b_cells *c, const char *op,
              void (*then)(struct e2b_cells *c,
                           const struct e2b_execute_end *end))
 {
-    struct e2b_execute_handlers on = e2b_cells_quiet;
+    struct e2b_execute_handlers on = e2b_execute_quiet();
     struct e2b_execute_spec spec = e2b_cells_spec(c, c->ask.doing);
     AUTO_SBUF struct sbuf line = {0};
     AUTO_SBUF struct sbuf code = {0};

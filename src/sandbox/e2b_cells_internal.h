@@ -143,9 +143,6 @@ void e2b_cells_execute(struct e2b_cells *c, const struct e2b_execute_spec *spec,
 void e2b_cells_later(struct e2b_cells *c, int64_t ms,
                      void (*go_on)(struct e2b_cells *c));
 
-/* Handlers of a cell of ours, of which nothing is passed on. */
-extern const struct e2b_execute_handlers e2b_cells_quiet;
-
 /* The code by which our kernel gets a request, a line of JSON. */
 void e2b_cells_add_hosted(struct sbuf *sb, const char *line);
 

@@ -191,44 +191,6 @@ e2b_cells_request(struct e2b_cells *c, const char *method, const char *path,
 /* --- cells --- */
 
 static void
-ignore(void *ctx)
-{
-    (void)ctx;
-}
-
-static void
-ignore_bytes(void *ctx, enum event_stream stream, const char *data, size_t len)
-{
-    (void)ctx;
-    (void)stream;
-    (void)data;
-    (void)len;
-}
-
-static void
-ignore_output(void *ctx, const struct output *out)
-{
-    (void)ctx;
-    (void)out;
-}
-
-static void
-ignore_note(void *ctx, const char *kind, const char *text)
-{
-    (void)ctx;
-    (void)kind;
-    (void)text;
-}
-
-const struct e2b_execute_handlers e2b_cells_quiet = {
-    .on = {.on_begin = ignore,
-           .on_bytes = ignore_bytes,
-           .on_output = ignore_output,
-           .on_note = ignore_note},
-    .on_flood = ignore,
-};
-
-static void
 on_cell_end(void *ctx, const struct e2b_execute_end *end)
 {
     struct e2b_cells *c = ctx;
@@ -375,11 +337,12 @@ probe(struct e2b_cells *c)
 {
     struct e2b_execute_spec spec =
         e2b_cells_spec(c, "waiting for the cell before");
+    struct e2b_execute_handlers quiet = e2b_execute_quiet();
 
     spec.code = languages[c->context - c->contexts].nothing;
     spec.code_len = strlen(spec.code);
     spec.limit_ms = PROBE_MS;
-    e2b_cells_execute(c, &spec, &e2b_cells_quiet, then_probed);
+    e2b_cells_execute(c, &spec, &quiet, then_probed);
 }
 
 static void

@@ -8,7 +8,6 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -325,19 +324,10 @@ wait_and_send(struct e2b_data *d, int64_t ms)
     d->wait = loop_add_timer(d->site->loop, ms, send_again, d);
 }
 
-static double
-get_random(void)
-{
-    uint32_t n = 0;
-
-    (void)!getrandom(&n, sizeof(n), GRND_NONBLOCK);
-    return n / 4294967296.0;
-}
-
 static bool
 turn_back(struct e2b_data *d, enum e2b_trouble trouble)
 {
-    int64_t ms = (int64_t)(TURNED_BACK_MS * (1 + get_random()));
+    int64_t ms = (int64_t)(TURNED_BACK_MS * (1 + e2b_random()));
 
     if ((trouble != E2B_TROUBLE_CHANGING &&
          !(trouble == E2B_TROUBLE_CLOSED && d->repeatable)) ||
@@ -361,7 +351,7 @@ try_again(struct e2b_data *d, bool answered, const char *should_retry,
         .retry_after = retry_after,
         .attempt = d->attempt - d->n_turned_back,
         .left_ms = left_ms(d),
-        .random = get_random(),
+        .random = e2b_random(),
     };
     int64_t ms = retry_wait_ms(&facts);
 

@@ -13,6 +13,7 @@
 #include "base/loop.h"
 #include "base/sbuf.h"
 #include "sandbox/e2b_lines_internal.h"
+#include "sandbox/quiet_cell_internal.h"
 
 /* Code of SANDBOX_MAX_CODE_BYTES as text of a request within a text. */
 #define MAX_REQUEST ((size_t)32 << 20)
@@ -56,45 +57,12 @@ free_execute(struct e2b_execute *x)
     free(x);
 }
 
-/* --- callbacks of one that was dropped --- */
-
-static void
-ignore_begin(void *ctx)
+struct e2b_execute_handlers
+e2b_execute_quiet(void)
 {
-    (void)ctx;
+    return (struct e2b_execute_handlers){.on = quiet_cell,
+                                         .on_flood = quiet_cell.on_begin};
 }
-
-static void
-ignore_bytes(void *ctx, enum event_stream stream, const char *data, size_t len)
-{
-    (void)ctx;
-    (void)stream;
-    (void)data;
-    (void)len;
-}
-
-static void
-ignore_output(void *ctx, const struct output *out)
-{
-    (void)ctx;
-    (void)out;
-}
-
-static void
-ignore_note(void *ctx, const char *kind, const char *text)
-{
-    (void)ctx;
-    (void)kind;
-    (void)text;
-}
-
-static const struct e2b_execute_handlers silent = {
-    .on = {.on_begin = ignore_begin,
-           .on_bytes = ignore_bytes,
-           .on_output = ignore_output,
-           .on_note = ignore_note},
-    .on_flood = ignore_begin,
-};
 
 void
 e2b_execute_drop(struct e2b_execute *x)
@@ -105,7 +73,7 @@ e2b_execute_drop(struct e2b_execute *x)
     x->data = NULL;
     if (x->in_lines) {
         x->dropped = true;
-        x->on = silent;
+        x->on = e2b_execute_quiet();
     } else {
         free_execute(x);
     }

@@ -46,6 +46,9 @@ struct e2b_execute_handlers {
     void (*on_end)(void *ctx, const struct e2b_execute_end *end);
 };
 
+/* Those of a cell of which nothing is wanted, without on_end. */
+struct e2b_execute_handlers e2b_execute_quiet(void);
+
 /* site is borrowed until the end. Errors: as e2b_data_start. */
 WARN_UNUSED struct e2b_execute *
 e2b_execute_start(struct e2b_site *site, const struct e2b_execute_spec *spec,

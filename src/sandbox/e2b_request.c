@@ -527,6 +527,15 @@ e2b_add_escaped(struct sbuf *sb, const char *text)
     }
 }
 
+double
+e2b_random(void)
+{
+    uint32_t n = 0;
+
+    (void)!getrandom(&n, sizeof(n), GRND_NONBLOCK);
+    return n / 4294967296.0;
+}
+
 int
 e2b_make_uuid(char uuid[E2B_UUID_BYTES], struct error *err)
 {

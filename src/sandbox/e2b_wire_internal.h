@@ -77,6 +77,9 @@ WARN_UNUSED bool e2b_read_time(const char *text, struct timespec *out);
 WARN_UNUSED int e2b_check_encrypted(const char *setting, const char *url,
                                     const char *what, struct error *err);
 
+/* In [0, 1): so that clients do not all come back at one time. */
+double e2b_random(void);
+
 /* Errors: ERR_INTERNAL (no random bytes). */
 WARN_UNUSED int e2b_make_uuid(char uuid[E2B_UUID_BYTES], struct error *err);
 

@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/utf8.h"
+#include "sandbox/quiet_cell_internal.h"
 
 #define LOG_MODULE "sandbox"
 
@@ -317,36 +318,6 @@ sandbox_restore_end(struct sandbox *sb)
 }
 
 static void
-ignore_begin(void *ctx)
-{
-    (void)ctx;
-}
-
-static void
-ignore_bytes(void *ctx, enum event_stream stream, const char *data, size_t len)
-{
-    (void)ctx;
-    (void)stream;
-    (void)data;
-    (void)len;
-}
-
-static void
-ignore_output(void *ctx, const struct output *out)
-{
-    (void)ctx;
-    (void)out;
-}
-
-static void
-ignore_note(void *ctx, const char *kind, const char *text)
-{
-    (void)ctx;
-    (void)kind;
-    (void)text;
-}
-
-static void
 handle_setup(void *ctx, enum sandbox_end end,
              const struct sandbox_outcome *outcome, const struct error *err)
 {
@@ -440,13 +411,7 @@ put_again(struct sandbox *sb)
 void
 sandbox_restore_step(struct sandbox *sb)
 {
-    static const struct sandbox_cell_handlers quiet = {
-        .on_begin = ignore_begin,
-        .on_bytes = ignore_bytes,
-        .on_output = ignore_output,
-        .on_note = ignore_note,
-        .on_done = handle_setup,
-    };
+    struct sandbox_cell_handlers quiet = quiet_cell;
     struct sandbox_cell cell = {.silent = true};
     struct sandbox_loaded *file = NULL;
     const char *setup;
@@ -476,6 +441,7 @@ sandbox_restore_step(struct sandbox *sb)
     cell.timeout_ms = sb->limits.cell_ms;
     sb->restore_runs = true;
     sb->used = true;
+    quiet.on_done = handle_setup;
     sb->backend->ops->run_cell(sb->backend, &cell, &quiet, sb);
 }
 
