@@ -18,6 +18,7 @@
 #include "base/str.h"
 #include "net/http.h"
 #include "sandbox/e2b_leftovers_internal.h"
+#include "sandbox/e2b_wire_internal.h"
 
 #define LOG_MODULE "e2b"
 
@@ -595,6 +596,17 @@ copy_lists(struct e2b *e, const struct e2b_config *config)
     e->config.hosts = hosts;
 }
 
+/* Without one of the caller's, so that what is made here is found again while
+   this lives. NULL: no random bytes. */
+static char *
+make_run(void)
+{
+    char uuid[E2B_UUID_BYTES];
+    struct error err = {0};
+
+    return e2b_make_uuid(uuid, &err) == 0 ? xstrdup(uuid) : NULL;
+}
+
 static void
 copy_config(struct e2b *e, const struct e2b_config *config)
 {
@@ -615,7 +627,7 @@ copy_config(struct e2b *e, const struct e2b_config *config)
         xstrdup(str_blank(config->template_name) ? E2B_TEMPLATE
                                                  : config->template_name);
     c->owner = xstrdup(config->owner);
-    c->run = xstrdup(config->run);
+    c->run = config->run != NULL ? xstrdup(config->run) : make_run();
     c->user_agent = xstrdup(config->user_agent);
     if (c->timeout_s <= 0) {
         c->timeout_s = E2B_TIMEOUT_S;

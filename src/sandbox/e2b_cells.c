@@ -40,6 +40,9 @@ enum {
 #define RESTARTED_BEFORE                                                       \
     "The interpreter had ended before this cell, perhaps for lack of "         \
     "memory. " SANDBOX_LOST_TEXT
+#define OTHER_BEFORE                                                           \
+    "The interpreter of this language had ended before this cell: its "        \
+    "variables are gone, those of Python are kept."
 #define PLAIN                                                                  \
     "This sandbox's interpreter could not be made ready for this program: "    \
     "tables and charts are shown as the service sends them, and variables "    \
@@ -282,8 +285,8 @@ end_outcome(struct e2b_cells *c, struct sandbox_outcome *outcome,
         strcmp(outcome->error_name, "KeyboardInterrupt") == 0)
         outcome->outcome = EVENT_INTERRUPTED;
     if ((is_new && (!is_python || !c->is_hosted)) || context->restarted) {
-        outcome->variables_lost = true;
-        outcome->reason = RESTARTED_BEFORE;
+        outcome->variables_lost = is_python;
+        outcome->reason = is_python ? RESTARTED_BEFORE : OTHER_BEFORE;
     }
     context->restarted = false;
     if (result->count > 0)
@@ -518,13 +521,45 @@ cells_kill(struct e2b_runner *r)
     c->kill_task = loop_defer(c->site->loop, begin_kill, c);
 }
 
+static void remove_next(struct e2b_cells *c);
+
+static void
+then_removed(struct e2b_cells *c, const struct e2b_data_result *result)
+{
+    if (result->trouble == E2B_TROUBLE_GONE) {
+        e2b_cells_fail(c, result->trouble, result->err);
+        return;
+    }
+    if (result->err != NULL)
+        LOG_WARN("%s", result->err->msg);
+    free(c->context->id);
+    *c->context = (struct e2b_context){0};
+    remove_next(c);
+}
+
+/* Those of other languages, which are made again when they are asked for; then
+   that of Python is restarted. */
+static void
+remove_next(struct e2b_cells *c)
+{
+    c->context = NULL;
+    for (size_t i = 1; i < E2B_CELLS_LANGUAGES; i++) {
+        if (c->contexts[i].id != NULL) {
+            c->context = &c->contexts[i];
+            e2b_cells_remove(c, c->context, then_removed);
+            return;
+        }
+    }
+    cells_kill(&c->base);
+}
+
 static void
 cells_end(struct e2b_runner *r, e2b_run_fn fn, void *ctx)
 {
     struct e2b_cells *c = begin(r, end_with_fn, ctx);
 
     c->fn = fn;
-    cells_kill(r);
+    remove_next(c);
 }
 
 /* --- reconnect --- */

@@ -153,6 +153,11 @@ void e2b_cells_restart(struct e2b_cells *c, struct e2b_context *context,
                        void (*then)(struct e2b_cells *c,
                                     const struct e2b_data_result *result));
 
+/* The same, for good. */
+void e2b_cells_remove(struct e2b_cells *c, struct e2b_context *context,
+                      void (*then)(struct e2b_cells *c,
+                                   const struct e2b_data_result *result));
+
 /* Ends the operation: the service has no interpreter for its language. */
 void e2b_cells_refuse_language(struct e2b_cells *c, const struct error *why);
 

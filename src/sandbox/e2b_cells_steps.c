@@ -25,6 +25,9 @@
 #define LOG_MODULE "e2b"
 #define MAX_ANSWER_BYTES ((size_t)65536)
 #define MAX_PATH_BYTES ((size_t)1024)
+#define OTHER_ENDED                                                            \
+    "The interpreter of this language has ended, and its variables are gone; " \
+    "those of Python are kept."
 #define MAX_DEPTH 8
 
 enum {
@@ -114,6 +117,19 @@ e2b_cells_fail(struct e2b_cells *c, enum e2b_trouble trouble,
                                            .err = err});
 }
 
+/* That of Python lives on. */
+static void
+lose_other(struct e2b_cells *c)
+{
+    struct sandbox_outcome outcome = {
+        .outcome = EVENT_DIED, .exit_status = -1, .reason = OTHER_ENDED};
+
+    free(c->context->id);
+    *c->context = (struct e2b_context){0};
+    e2b_cells_end(
+        c, &(struct e2b_run_end){.way = E2B_RUN_DONE, .outcome = &outcome});
+}
+
 void
 e2b_cells_lose(struct e2b_cells *c, const char *reason)
 {
@@ -122,10 +138,12 @@ e2b_cells_lose(struct e2b_cells *c, const char *reason)
                                       .variables_lost = true,
                                       .reason = reason};
 
-    if (c->context == NULL || c->context == &c->contexts[0]) {
-        c->is_hosted = false;
-        c->pid = 0;
+    if (c->context != NULL && c->context != &c->contexts[0]) {
+        lose_other(c);
+        return;
     }
+    c->is_hosted = false;
+    c->pid = 0;
     if (c->context != NULL)
         c->context->count = 0;
     e2b_cells_end(
@@ -305,6 +323,18 @@ e2b_cells_restart(struct e2b_cells *c, struct e2b_context *context,
     snprintf(path, sizeof(path), "/contexts/%s/restart", context->id);
     e2b_cells_request(c, "POST", path, NULL, RESTART_MS,
                       "restarting an interpreter", then);
+}
+
+void
+e2b_cells_remove(struct e2b_cells *c, struct e2b_context *context,
+                 void (*then)(struct e2b_cells *c,
+                              const struct e2b_data_result *result))
+{
+    char path[MAX_PATH_BYTES];
+
+    snprintf(path, sizeof(path), "/contexts/%s", context->id);
+    e2b_cells_request(c, "DELETE", path, NULL, RESTART_MS,
+                      "removing an interpreter", then);
 }
 
 static void

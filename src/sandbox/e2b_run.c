@@ -169,7 +169,8 @@ static void
 end_well(struct e2b *e, struct sandbox_outcome *outcome)
 {
     outcome->duration_ms = clock_now_ms() - e->cell.started_ms;
-    if (outcome->outcome != EVENT_OK && outcome->outcome == e->cell.stop) {
+    if (outcome->outcome != EVENT_OK && outcome->outcome == e->cell.stop &&
+        outcome->reason == NULL) {
         set_stop_reason(e);
     }
     if (!e->cell.silent) {

@@ -470,8 +470,8 @@ def test_a_made_sandbox_is_not_forgotten():
     """The answer was lost, so that nobody knows its id: it is found by its
     labels and ended, at the end of the program at the latest. (The session
     looks whether one is left.)"""
-    for options in ((), ("version=v1",)):
-        with E2bSession(*RUN, *options) as sb:
+    for options in (RUN, RUN + ("version=v1",), ()):
+        with E2bSession(*options) as sb:
             sb.server.fail("POST sandboxes", times=9, lost=True)
             cell = sb.cell("1", timeout=120)
             assert cell.end == "error", cell
@@ -553,6 +553,38 @@ def test_a_restart_while_it_cannot_be_reached():
         assert cell.stdout == "m False\n", cell
         assert n_created(sb) == 1
         assert "are kept" in sb.take_loss()
+
+
+@tap.timeout(TIMEOUT_S)
+def test_a_restart_removes_other_interpreters():
+    """Those of other languages have variables, too."""
+    with E2bSession() as sb:
+        assert ok(sb.cell("x=7; echo [$x]", language="bash")
+                  ).stdout == "[7]\n"
+        assert ok(sb.cell("echo [$x]", language="bash")).stdout == "[7]\n"
+        ok(sb.cell("x = 1"))
+        assert sb.restart()["end"] == "done"
+        assert count(sb, "DELETE /contexts/") == 1
+        assert ok(sb.cell("echo [$x]", language="bash")).stdout == "[]\n"
+        assert ok(sb.cell("print('x' in globals())")).stdout == "False\n"
+        assert n_created(sb) == 1
+
+
+@tap.timeout(TIMEOUT_S)
+def test_another_interpreter_that_ends():
+    """By itself, or since it does not stop: Python's variables are kept."""
+    with E2bSession() as sb:
+        ok(sb.cell("x = 1"))
+        for code, limit, how in (("exit 3", None, "died"),
+                                 ("trap '' INT TERM; while :; do sleep 1; done",
+                                  300, "timeout")):
+            cell = sb.cell(code, language="bash", timeout_ms=limit, timeout=60)
+            assert cell.end == "done" and cell.outcome in (how, "died"), cell
+            assert not cell.lost, cell
+            assert "Python" in cell.reason or "kept" in cell.reason, cell
+            assert ok(sb.cell("print(x)")).stdout == "1\n"
+            assert ok(sb.cell("echo yes", language="bash", timeout=60)
+                      ).stdout == "yes\n"
 
 
 @tap.timeout(TIMEOUT_S)

@@ -45,7 +45,8 @@ test_languages(void **state)
     run_with(&f, "js again", "js", false, second);
     assert_false(f.lost);
     run_with(&f, "another js", "javascript", false, lost);
-    assert_true(f.lost);
+    assert_false(f.lost);
+    assert_non_null(strstr(f.reason, "those of Python are kept"));
     run_with(&f, "r", "r", false, refused);
     assert_int_equal(f.err.code, ERR_UNSUPPORTED);
     assert_non_null(strstr(f.err.msg, "cells in r: this sandbox's template "));
