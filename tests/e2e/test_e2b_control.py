@@ -21,8 +21,8 @@ from e2b_server import KEY, E2bServer, unavailable  # noqa: E402
 DRIVER = os.environ.get("E2B_API_DRIVER") or os.path.join(
     os.environ.get("abs_top_builddir", os.path.join(HERE, "..", "..")),
     "tests", "helpers", "e2b_api_driver")
-FAULTS = ("none", "gone", "limit", "auth", "capacity", "changing", "cold",
-          "other")
+FAULTS = ("none", "gone", "limit", "auth", "capacity", "changing", "paused",
+          "cold", "other")
 AUTO, V1, V2 = 0, 1, 2
 HOSTS = ["data.example.org", "*.example.net", "10.0.0.0/8"]
 AGAIN = {"Retry-After": "0"}

@@ -31,6 +31,10 @@ MODULES = ("repl", "turn", "load", "interrupt", "history", "faults",
 
 # What is about something that a service does not have.
 NOT_HERE = {
+    "limits_of_a_turn.what_is_sent_of_the_local_sandbox":
+        "what is sent of a service is another text",
+    "limits_of_a_turn.own_system_prompt":
+        "what is sent of a service follows it",
     "files_out.hard_links":
         "how many names a file has is not in the protocol",
     "files_out.names_in_a_pipe":

@@ -495,10 +495,10 @@ def test_suspended_when_idle():
         with place.repl(server) as s:
             s.at_prompt()
             s.ask("go")
-            ask_until(s, ":sandbox", r"state +suspended")
+            ask_until(s, ":sandbox", r"state +(suspended|paused)")
             s.ask(":vars")
             assert re.search(r"x +\u2502 int +\u2502 7", s.text()), s.text()
-            ask_until(s, ":sandbox", r"state +suspended")
+            ask_until(s, ":sandbox", r"state +(suspended|paused)")
             s.ask("go on")
             (text, is_error), = results(server.requests[-1])
             assert "7 None" in text and not is_error, text
