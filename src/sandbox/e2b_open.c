@@ -582,9 +582,12 @@ on_key(void *ctx, struct secret *key, const struct error *err)
     struct secret *old = e->own_key;
     struct error mine = {0};
 
-    e->key_asked = NULL;
     if (err != NULL) {
         mine = *err;
+    }
+    key_command_free(e->key_asked);
+    e->key_asked = NULL;
+    if (err != NULL) {
         fail(e, &mine);
         return;
     }
