@@ -66,16 +66,10 @@ end_ask(struct e2b_cells *c, const struct e2b_run_end *end)
     else if (end->way == E2B_RUN_TROUBLE)
         err = *end->err;
     c->gone = &gone;
-    if (err.code != ERR_NONE && ask.vars_done != NULL)
-        ask.vars_done(ask.ctx, NULL, &err);
-    else if (err.code != ERR_NONE)
-        ask.saved_done(ask.ctx, NULL, &err);
-    else if (ask.vars_done != NULL)
-        kernel_answer_tell_vars(&ask.answer, ask.vars_done, ask.ctx);
-    else
-        kernel_answer_tell_saved(&ask.answer, ask.n_bytes,
-                                 clock_now_ms() - ask.started_ms,
-                                 ask.saved_done, ask.ctx);
+    kernel_answer_tell(
+        &ask.answer,
+        &(struct kernel_asker){ask.vars_done, ask.saved_done, ask.ctx},
+        ask.n_bytes, clock_now_ms() - ask.started_ms, &err);
     kernel_answer_fini(&ask.answer);
     free(ask.refusal);
     if (gone)

@@ -40,16 +40,9 @@ report_asked(struct e2b_kernel *k)
     e2b_kernel_end_ask(k);
     if (a.path != NULL && k->channel != NULL)
         e2b_channel_remove(k->channel, a.path);
-    if (a.err.code != ERR_NONE && a.vars_done != NULL)
-        a.vars_done(a.ctx, NULL, &a.err);
-    else if (a.err.code != ERR_NONE)
-        a.saved_done(a.ctx, NULL, &a.err);
-    else if (a.vars_done != NULL)
-        kernel_answer_tell_vars(&a.answer, a.vars_done, a.ctx);
-    else
-        kernel_answer_tell_saved(&a.answer, a.n_bytes,
-                                 clock_now_ms() - a.started_ms, a.saved_done,
-                                 a.ctx);
+    kernel_answer_tell(&a.answer,
+                       &(struct kernel_asker){a.vars_done, a.saved_done, a.ctx},
+                       a.n_bytes, clock_now_ms() - a.started_ms, &a.err);
     kernel_answer_fini(&a.answer);
     free(a.path);
 }

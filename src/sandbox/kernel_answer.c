@@ -112,9 +112,8 @@ kernel_answer_read_saved(struct kernel_answer *a, const struct cJSON *event,
     }
 }
 
-void
-kernel_answer_tell_vars(const struct kernel_answer *a, sandbox_vars_fn fn,
-                        void *ctx)
+static void
+tell_vars(const struct kernel_answer *a, sandbox_vars_fn fn, void *ctx)
 {
     struct sandbox_vars vars = {.n_vars = a->n_names, .n_left_out = a->n_more};
     AUTO_FREE struct sandbox_variable *list =
@@ -129,9 +128,9 @@ kernel_answer_tell_vars(const struct kernel_answer *a, sandbox_vars_fn fn,
     fn(ctx, &vars, NULL);
 }
 
-void
-kernel_answer_tell_saved(const struct kernel_answer *a, uint64_t n_bytes,
-                         int64_t duration_ms, sandbox_saved_fn fn, void *ctx)
+static void
+tell_saved(const struct kernel_answer *a, uint64_t n_bytes, int64_t duration_ms,
+           sandbox_saved_fn fn, void *ctx)
 {
     struct sandbox_saved saved = {
         .names = (const char *const *)a->names,
@@ -151,6 +150,21 @@ kernel_answer_tell_saved(const struct kernel_answer *a, uint64_t n_bytes,
     }
     saved.left_out = list;
     fn(ctx, &saved, NULL);
+}
+
+void
+kernel_answer_tell(const struct kernel_answer *a,
+                   const struct kernel_asker *asker, uint64_t n_bytes,
+                   int64_t duration_ms, const struct error *err)
+{
+    if (err->code != ERR_NONE && asker->vars_done != NULL)
+        asker->vars_done(asker->ctx, NULL, err);
+    else if (err->code != ERR_NONE)
+        asker->saved_done(asker->ctx, NULL, err);
+    else if (asker->vars_done != NULL)
+        tell_vars(a, asker->vars_done, asker->ctx);
+    else
+        tell_saved(a, n_bytes, duration_ms, asker->saved_done, asker->ctx);
 }
 
 char *

@@ -43,11 +43,18 @@ void kernel_answer_read_vars(struct kernel_answer *a,
 void kernel_answer_read_saved(struct kernel_answer *a,
                               const struct cJSON *event, const char *changed);
 
-void kernel_answer_tell_vars(const struct kernel_answer *a, sandbox_vars_fn fn,
-                             void *ctx);
-void kernel_answer_tell_saved(const struct kernel_answer *a, uint64_t n_bytes,
-                              int64_t duration_ms, sandbox_saved_fn fn,
-                              void *ctx);
+/* Who waits for an answer: one of the two is set. */
+struct kernel_asker {
+    sandbox_vars_fn vars_done;
+    sandbox_saved_fn saved_done;
+    void *ctx;
+};
+
+/* Tells the asker what was answered, or, where its code is not ERR_NONE, err.
+   n_bytes: of the snapshot. */
+void kernel_answer_tell(const struct kernel_answer *a,
+                        const struct kernel_asker *asker, uint64_t n_bytes,
+                        int64_t duration_ms, const struct error *err);
 
 /* What the interpreter says went wrong, as one line of bounded length; owned by
    the caller. */

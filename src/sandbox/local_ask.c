@@ -83,16 +83,9 @@ report_asked(void *ctx)
     remove_file(l);
     local_ask_init(l);
     local_enter(l);
-    if (a.err.code != ERR_NONE && a.vars_done != NULL)
-        a.vars_done(a.ctx, NULL, &a.err);
-    else if (a.err.code != ERR_NONE)
-        a.saved_done(a.ctx, NULL, &a.err);
-    else if (a.vars_done != NULL)
-        kernel_answer_tell_vars(&a.answer, a.vars_done, a.ctx);
-    else
-        kernel_answer_tell_saved(&a.answer, a.n_bytes,
-                                 clock_now_ms() - a.started_ms, a.saved_done,
-                                 a.ctx);
+    kernel_answer_tell(&a.answer,
+                       &(struct kernel_asker){a.vars_done, a.saved_done, a.ctx},
+                       a.n_bytes, clock_now_ms() - a.started_ms, &a.err);
     kernel_answer_fini(&a.answer);
     if (a.lost && !l->dead && l->base.on_lost != NULL)
         l->base.on_lost(l->base.on_lost_ctx, &a.loss);
