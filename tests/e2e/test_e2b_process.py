@@ -205,7 +205,8 @@ def test_left_behind():
 @tap.timeout(180)
 def test_signals():
     """In order, to the whole group; SIGKILL to whatever it has started, in a
-    session of its own too."""
+    session of its own too.  A program hears of several at once in no order:
+    the order of many is that of the requests."""
     with made() as server:
         box = Box(server)
         program = ("import signal, sys, time\n"
@@ -214,11 +215,19 @@ def test_signals():
                    "print('up', flush=True)\nwhile True:\n    time.sleep(9)\n")
         with Run(box, ["python3", "-c", program]) as r:
             r.until_output(b"up\n")
+            wanted = b"up\n"
             for n in (10, 2, 12, 2):
                 r.tell("signal %d" % n)
-            r.until_output(b"up\n10\n2\n12\n2\n")
-            r.tell("signal 15")
+                wanted += b"%d\n" % n
+                r.until_output(wanted)
+            for n in (10, 2, 12, 15):
+                r.tell("signal %d" % n)
             assert ends(r.done()) == (NONE, -1, 15, 0), r.events
+        asked = [json.loads(q.raw[5:])["process"]["args"]
+                 for q in server.find(START)]
+        asked = [int(words[4]) for words in asked
+                 if words[2:4] == ["bash", str(r.events[0]["pid"])]]
+        assert asked == [10, 2, 12, 2, 10, 2, 12, 15], asked
         with Run(box, ["python3", "-c", SESSION]) as r:
             r.until_output(b"up\n")
             r.tell("signal 2")
