@@ -22,6 +22,7 @@
 
 #include "agent/agent.h"
 #include "base/alloc.h"
+#include "base/cleanup.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/loop.h"
@@ -32,6 +33,7 @@
 #include "net/http.h"
 #include "sandbox/sandbox.h"
 #include "store/recorder.h"
+#include "store/runs.h"
 #include "store/session.h"
 #include "term/out.h"
 #include "term/tty.h"
@@ -41,6 +43,9 @@
 #include "ui/view.h"
 
 #define HELP_BYTES 16384
+
+/* After that it is said what the end of the program waits for. */
+#define NOTICE_MS 1000
 
 /* ---- before anything ------------------------------------------------------
  */
@@ -317,6 +322,7 @@ wait_for_reader(struct program *p)
     p->waiting = true;
     out_on_written(p->out, on_written, p);
     loop_run(p->loop);
+    out_on_written(p->out, NULL, NULL);
 }
 
 static int
@@ -336,17 +342,50 @@ exit_status(const struct program *p, bool unicode)
     return 128 + SIGPIPE;
 }
 
+static void
+on_retired(void *ctx)
+{
+    struct program *p = ctx;
+
+    loop_stop(p->loop);
+}
+
+static void
+on_slow_end(void *ctx)
+{
+    struct program *p = ctx;
+
+    p->notice = NULL;
+    view_note(p->view, "waiting for the end of the sandbox; Ctrl-C leaves it");
+}
+
+/* Nothing is billed that nobody uses. Who does not want to wait for a slow
+   service says so by a signal, which a key is once the modes are given back. */
+static void
+retire_sandbox(struct program *p)
+{
+    if (p->sandbox == NULL || !sandbox_retire(p->sandbox, on_retired, p))
+        return;
+    if (p->tty != NULL)
+        tty_restore(p->tty);
+    p->notice = loop_add_timer(p->loop, NOTICE_MS, on_slow_end, p);
+    loop_run(p->loop);
+    loop_timer_remove(take_ptr(&p->notice));
+}
+
 /* In the opposite order of building; each accepts what was never built. */
 static void
 take_down(struct program *p)
 {
     checkup_free(p->checkup);
-    repl_free(p->repl);
-    oneshot_free(p->oneshot);
+    repl_free(take_ptr(&p->repl));
+    oneshot_free(take_ptr(&p->oneshot));
     agent_free(p->agent);
-    app_free(p->app);
-    sandbox_free(p->sandbox);
+    app_free(take_ptr(&p->app));
     main_free_leftovers(p);
+    retire_sandbox(p);
+    sandbox_free(p->sandbox);
+    runs_close(p->runs);
     claude_free(p->claude);
     if (p->has_transport)
         transport_fini(&p->transport);

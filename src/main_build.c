@@ -78,14 +78,13 @@ main_set_up_sandbox(struct program *p)
 }
 
 static void
-tell_left(void *ctx, bool failed, const char *text)
+tell_left(void *ctx, const char *text)
 {
     const struct program *p = ctx;
 
-    if (failed)
-        view_warning(p->view, "%s", text);
-    else
-        view_note(p->view, "%s", text);
+    view_warning(p->view, "%s", text);
+    if (p->app != NULL && !app_is_busy(p->app))
+        view_gap(p->view);
 }
 
 static int

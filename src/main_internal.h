@@ -61,6 +61,7 @@ struct program {
     int ended_by;     /* a signal, or 0 */
     bool interrupted; /* by a signal: output need not be waited for */
     bool waiting;     /* all is done, but the reader is slow */
+    struct loop_timer *notice;
 };
 
 /* A person at a terminal, both ways; else lines are read and text is written

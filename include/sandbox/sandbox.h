@@ -342,6 +342,14 @@ struct sandbox_ops {
        no callback. */
     void (*info)(struct sandbox_backend *b, struct sandbox_info *info);
 
+    /* Ends what is billed, at any moment: what is in progress ends without
+       callbacks, and done comes once, from the loop, when nothing more can be
+       done about it (within seconds); on_left has told of what could not be
+       ended then. Only close may follow; before done it gives up. NULL: close
+       ends all there is. */
+    void (*retire)(struct sandbox_backend *b, void (*done)(void *ctx),
+                   void *ctx);
+
     /* Ends everything at once, without callbacks, and frees. Leaves no process
        and no file of its own behind. */
     void (*close)(struct sandbox_backend *b);
@@ -371,9 +379,8 @@ struct sandbox_backend {
      */
     void (*on_runaway)(void *ctx);
 
-    /* Set by struct sandbox; called within close: what costs is still being
-       ended (failed is false), or could not be. Same ctx. */
-    void (*on_left)(void *ctx, bool failed, const char *text);
+    /* Set by struct sandbox: what is billed could not be ended. Same ctx. */
+    void (*on_left)(void *ctx, const char *text);
 
     /* Set by struct sandbox while it calls stop: nothing will be wanted soon,
        so that all that costs is ended, and files may be lost. */
@@ -416,7 +423,17 @@ struct sandbox_loaded {
 struct sandbox *sandbox_new(struct loop *loop, struct sandbox_backend *backend,
                             const struct sandbox_limits *limits);
 
-/* Closes; queued and running operations end without callbacks. */
+/*
+ * Ends what services bill for, of this back end and of those before it; queued
+ * and running operations end without callbacks. True: done comes once, from
+ * the loop. False: there is nothing to wait for. Afterwards only sandbox_free
+ * may be called; before done it gives up what is still being ended, which
+ * sandbox_on_left tells.
+ */
+bool sandbox_retire(struct sandbox *sb, void (*done)(void *ctx), void *ctx);
+
+/* Closes; queued and running operations end without callbacks. What a service
+   runs is left as it is: sandbox_retire ends it. */
 void sandbox_free(struct sandbox *sb);
 
 const struct sandbox_caps *sandbox_caps(const struct sandbox *sb);
@@ -508,11 +525,10 @@ struct sandbox_op *sandbox_switch(struct sandbox *sb,
    back end, or cells have run again. */
 unsigned sandbox_workspace(const struct sandbox *sb);
 
-/* Told within sandbox_free, and when another took its place: what costs is
-   still being ended, or (failed) could not be. text: a sentence of ours. */
+/* What a service bills for could not be ended: of sandbox_retire, of one whose
+   place another has taken, or that was never used. text: a sentence of ours. */
 void sandbox_on_left(struct sandbox *sb,
-                     void (*fn)(void *ctx, bool failed, const char *text),
-                     void *ctx);
+                     void (*fn)(void *ctx, const char *text), void *ctx);
 
 /* What is known of it now; asks nobody and resumes nothing. */
 void sandbox_info(const struct sandbox *sb, struct sandbox_info *info);

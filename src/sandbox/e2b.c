@@ -25,14 +25,6 @@
 #define DEFAULT_OUTPUT ((uint64_t)4 << 20)
 #define MAX_EGRESS_BYTES ((size_t)1024)
 #define MAX_ERRORS_BYTES 2048u
-#define CONNECT_MS 10000
-/* How long the end of the program waits for the service to end a sandbox. */
-#define CLOSE_MS 10000
-/* After that it is said what is waited for. */
-#define NOTICE_MS 1000
-/* And for what was still being made, which no list shows before. */
-#define MAKING_MS 6000
-#define LOOK_AGAIN_MS 500
 
 /* --- around calls from the loop --- */
 
@@ -146,8 +138,8 @@ interrupt(struct sandbox_backend *b)
     }
 }
 
-static void
-drop_everything(struct e2b *e)
+void
+e2b_drop_everything(struct e2b *e)
 {
     e2b_open_drop(e);
     e2b_cell_drop(e);
@@ -156,188 +148,6 @@ drop_everything(struct e2b *e)
     e->task = NULL;
     e2b_life_end(e);
     e2b_drop_runner(e);
-}
-
-/* What a program that ends waits for. */
-struct farewell {
-    const struct e2b *e;
-    struct loop *loop;
-    struct e2b_api *api;
-    struct e2b_call *call;
-    struct loop_timer *timer;
-    struct loop_timer *notice;
-    size_t n_failed;
-    bool unknown; /* whether there are others */
-    struct loop_timer *pause;
-    int64_t making_until_ms; /* 0: none is being made */
-    const struct e2b_pair *labels;
-    size_t n_labels;
-    bool looks; /* for what is known by its labels alone */
-    char ids[8][E2B_MAX_ID_BYTES + 1];
-    size_t n_ids;
-    size_t next;
-};
-
-static void say_goodbye(struct farewell *f);
-
-static void
-on_ended(void *ctx, struct e2b_result *result)
-{
-    struct farewell *f = ctx;
-
-    f->call = NULL;
-    f->n_failed += result->err != NULL;
-    say_goodbye(f);
-}
-
-static void
-on_pause_over(void *ctx)
-{
-    struct farewell *f = ctx;
-
-    f->pause = NULL;
-    f->looks = true;
-    say_goodbye(f);
-}
-
-static void
-on_found(void *ctx, struct e2b_result *result)
-{
-    struct farewell *f = ctx;
-
-    f->call = NULL;
-    f->unknown = result->err != NULL;
-    if (result->err == NULL && result->n_sandboxes == 0 &&
-        clock_now_ms() < f->making_until_ms) {
-        f->pause = loop_add_timer(f->loop, LOOK_AGAIN_MS, on_pause_over, f);
-        return;
-    }
-    for (size_t i = 0; i < result->n_sandboxes && f->n_ids < 8; i++) {
-        memcpy(f->ids[f->n_ids++], result->sandboxes[i].id, sizeof(f->ids[0]));
-    }
-    say_goodbye(f);
-}
-
-/* What is known goes first: the time may not do for a list. */
-static void
-say_goodbye(struct farewell *f)
-{
-    struct error err = {0};
-
-    if (f->next < f->n_ids) {
-        f->call = e2b_api_kill(f->api, f->ids[f->next++], on_ended, f, &err);
-    } else if (f->looks) {
-        f->looks = false;
-        f->call =
-            e2b_api_list(f->api, f->labels, f->n_labels, on_found, f, &err);
-    }
-    if (f->call == NULL) {
-        loop_stop(f->loop);
-    }
-}
-
-static void
-tell_left(const struct e2b *e, bool failed, const char *text)
-{
-    if (e->base.on_left != NULL) {
-        e->base.on_left(e->base.on_lost_ctx, failed, text);
-    }
-}
-
-static void
-on_notice(void *ctx)
-{
-    struct farewell *f = ctx;
-    AUTO_FREE char *text =
-        xasprintf("ending the sandbox at %s", e2b_api_host(f->api));
-
-    f->notice = NULL;
-    tell_left(f->e, false, text);
-}
-
-/* What is left is billed until its time is over, which nobody renews. */
-static void
-tell_failure(const struct farewell *f)
-{
-    const struct e2b *e = f->e;
-    int64_t left_ms = e->end_ms - clock_wall_ms();
-    AUTO_FREE char *text = NULL;
-
-    if (f->next == 0 || left_ms < 0) {
-        left_ms = e->config.timeout_s * 1000;
-    }
-    text = xasprintf(
-        "sandbox %s at %s could not be ended; it %s in %lld min "
-        "at most",
-        f->n_ids > 0 ? f->ids[0] : "of this run", e2b_api_host(f->api),
-        e->config.auto_pause ? "is paused by itself" : "ends by itself",
-        (long long)(left_ms / 60000 + 1));
-    tell_left(e, true, text);
-}
-
-static void
-on_late(void *ctx)
-{
-    struct farewell *f = ctx;
-
-    f->timer = NULL;
-    loop_stop(f->loop);
-}
-
-/* A loop of its own, since the program's does not run any more, or must not
-   while this waits. */
-static void
-end_sandboxes(struct e2b *e)
-{
-    struct farewell f = {.e = e};
-    struct error err = {0};
-    struct http *http = NULL;
-    struct e2b_api_config config;
-    struct e2b_pair labels[E2B_N_LABELS];
-    size_t n_labels = 0;
-
-    if (!e->has_sandbox && !e->was_asked_for && e->n_strays == 0) {
-        return;
-    }
-    f.loop = loop_new(&err);
-    if (f.loop == NULL) {
-        LOG_ERR("sandboxes are not ended: %s", err.msg);
-        return;
-    }
-    http = http_new(f.loop,
-                    &(struct http_config){.user_agent = e->config.user_agent,
-                                          .connect_ms = CONNECT_MS});
-    n_labels = e2b_labels(&e->config, labels);
-    e2b_fill_api_config(e, &config, labels, n_labels);
-    f.api = e2b_api_new(f.loop, http, &config, &err);
-    if (f.api != NULL) {
-        f.timer = loop_add_timer(f.loop, CLOSE_MS, on_late, &f);
-        f.notice = loop_add_timer(f.loop, NOTICE_MS, on_notice, &f);
-        if (e->has_sandbox) {
-            memcpy(f.ids[f.n_ids++], e->sandbox.id, sizeof(f.ids[0]));
-        }
-        if ((e->was_asked_for || e->n_strays > 0) && e->config.run != NULL) {
-            f.looks = true;
-            f.labels = labels;
-            f.n_labels = n_labels;
-        }
-        if (e->was_asked_for) {
-            f.making_until_ms = clock_now_ms() + MAKING_MS;
-        }
-        say_goodbye(&f);
-        if (f.call != NULL) {
-            loop_run(f.loop);
-        }
-        if (f.n_failed > 0 || f.unknown || f.call != NULL || f.next < f.n_ids) {
-            tell_failure(&f);
-        }
-    }
-    loop_timer_remove(f.timer);
-    loop_timer_remove(f.notice);
-    loop_timer_remove(f.pause);
-    e2b_api_free(f.api);
-    http_free(http);
-    loop_free(f.loop);
 }
 
 static void
@@ -379,8 +189,8 @@ close_sandbox(struct sandbox_backend *b)
 {
     struct e2b *e = (struct e2b *)b;
 
-    drop_everything(e);
-    end_sandboxes(e);
+    e2b_drop_everything(e);
+    e2b_give_up(e);
     e2b_api_free(e->api);
     e->api = NULL;
     http_free(e->http);
@@ -548,6 +358,7 @@ static const struct sandbox_ops e2b_ops = {
     .snapshot = save,
     .restore = bring_back,
     .info = fill_info,
+    .retire = e2b_retire,
     .close = close_sandbox,
 };
 
@@ -725,7 +536,7 @@ e2b_new(struct loop *loop, const struct e2b_config *config,
     sbuf_init(&e->errors, MAX_ERRORS_BYTES);
     e->http =
         http_new(loop, &(struct http_config){.user_agent = e->config.user_agent,
-                                             .connect_ms = CONNECT_MS});
+                                             .connect_ms = E2B_CONNECT_MS});
     if (check_config(e, err) < 0) {
         http_free(e->http);
         destroy(e);

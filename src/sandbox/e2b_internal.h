@@ -5,7 +5,8 @@
  * still there of one, and an interpreter in it; e2b_run.c runs a cell or a
  * script and decides how it ended; e2b_loss.c finds out what is lost when
  * something went wrong, and builds it anew; e2b_move.c moves files; e2b_life.c
- * keeps a sandbox alive, pauses it and brings it back.
+ * keeps a sandbox alive, pauses it and brings it back; e2b_retire.c has it
+ * ended for good.
  */
 #ifndef SANDBOX_E2B_INTERNAL_H
 #define SANDBOX_E2B_INTERNAL_H
@@ -28,10 +29,13 @@
 #include "sandbox/e2b_runner_internal.h"
 #include "sandbox/sandbox.h"
 
+struct e2b_farewell;
 struct e2b_sweep;
 struct key_command;
 struct loop_task;
 struct loop_timer;
+
+#define E2B_CONNECT_MS 10000
 
 /* What it is at. */
 enum e2b_phase {
@@ -170,6 +174,8 @@ struct e2b {
     size_t n_stats;     /* components of the name of a file that is fetched */
     struct loop_task *hashing;
 
+    struct e2b_farewell *farewell; /* owned; NULL: it is not retired */
+
     int depth; /* of calls from the loop */
     bool dead; /* closed within one */
 };
@@ -189,6 +195,9 @@ void e2b_end_op_now(struct e2b *e, const struct error *err);
 
 void e2b_fill_api_config(const struct e2b *e, struct e2b_api_config *config,
                          const struct e2b_pair *labels, size_t n_labels);
+
+/* What is in progress ends without callbacks. */
+void e2b_drop_everything(struct e2b *e);
 
 /* --- e2b_open.c --- */
 
@@ -291,5 +300,13 @@ void e2b_life_end(struct e2b *e);
 
 /* Milliseconds for which sandboxes of this object have run. */
 int64_t e2b_billed_ms(const struct e2b *e);
+
+/* --- e2b_retire.c --- */
+
+/* As struct sandbox_ops has it. */
+void e2b_retire(struct sandbox_backend *b, void (*done)(void *ctx), void *ctx);
+
+/* Waits for it no longer, and tells what is left. */
+void e2b_give_up(struct e2b *e);
 
 #endif

@@ -57,26 +57,36 @@ sandbox_exit(struct sandbox *sb)
     return false;
 }
 
+/* What is queued or runs, whose callers are not told. */
 void
-sandbox_free(struct sandbox *sb)
+sandbox_drop_all(struct sandbox *sb)
 {
-    if (sb == NULL)
-        return;
     loop_task_remove(sb->pump);
     sb->pump = NULL;
     loop_timer_remove(sb->idle_timer);
     sb->idle_timer = NULL;
-    sb->backend->ops->close(sb->backend);
-    sb->backend = NULL;
     while (sb->first != NULL) {
         struct sandbox_op *op = sb->first;
 
         sb->first = op->next;
         sandbox_free_op(op);
     }
+    sb->last = &sb->first;
     sandbox_free_op(take_ptr(&sb->restored_op));
     sandbox_free_op(take_ptr(&sb->restart_op));
     sandbox_restore_fini(sb);
+}
+
+void
+sandbox_free(struct sandbox *sb)
+{
+    if (sb == NULL)
+        return;
+    if (sb->backend != NULL)
+        sb->backend->ops->close(sb->backend);
+    sb->backend = NULL;
+    sandbox_drop_all(sb);
+    sandbox_retire_fini(sb);
     if (sb->depth > 0)
         sb->dead = true;
     else
@@ -580,12 +590,12 @@ handle_lost(void *ctx, const struct error *err)
 }
 
 void
-sandbox_tell_left(void *ctx, bool failed, const char *text)
+sandbox_tell_left(void *ctx, const char *text)
 {
     const struct sandbox *sb = ctx;
 
     if (sb->on_left != NULL)
-        sb->on_left(sb->on_left_ctx, failed, text);
+        sb->on_left(sb->on_left_ctx, text);
 }
 
 void
@@ -665,8 +675,8 @@ sandbox_on_open(struct sandbox *sb, sandbox_done_fn fn, void *ctx)
 }
 
 void
-sandbox_on_left(struct sandbox *sb,
-                void (*fn)(void *ctx, bool failed, const char *text), void *ctx)
+sandbox_on_left(struct sandbox *sb, void (*fn)(void *ctx, const char *text),
+                void *ctx)
 {
     sb->on_left = fn;
     sb->on_left_ctx = ctx;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * struct sandbox, in seven parts: sandbox.c opens the back end and runs what is
+ * struct sandbox, in eight parts: sandbox.c opens the back end and runs what is
  * queued; sandbox_queue.c makes operations and ends them; sandbox_idle.c
  * suspends, closes and restarts it; sandbox_restore.c brings back what a lost
  * interpreter had; sandbox_late.c answers for cells that do not stop when
  * asked; sandbox_replay.c logs cells and runs them again; sandbox_switch.c puts
- * another back end in the place of this one.
+ * another back end in the place of this one; sandbox_retire.c ends those that
+ * are not wanted any more.
  */
 #ifndef SANDBOX_SANDBOX_INTERNAL_H
 #define SANDBOX_SANDBOX_INTERNAL_H
@@ -20,6 +21,7 @@
 
 struct loop_task;
 struct loop_timer;
+struct sandbox_retired;
 
 enum sandbox_op_kind {
     SANDBOX_OP_PUT,
@@ -152,13 +154,17 @@ struct sandbox {
     void *on_open_ctx;
     void (*on_progress)(void *ctx, const char *what);
     void *on_progress_ctx;
-    void (*on_left)(void *ctx, bool failed, const char *text);
+    void (*on_left)(void *ctx, const char *text);
     void *on_left_ctx;
     void (*on_put_again)(void *ctx, const char *name, uint64_t done_bytes,
                          uint64_t total_bytes);
     void *on_put_again_ctx;
     void (*on_late)(void *ctx, int cell, const char *loss);
     void *on_late_ctx;
+
+    struct sandbox_retired *retired; /* owned; back ends that are ending */
+    void (*on_retired)(void *ctx);   /* the last of them has ended */
+    void *on_retired_ctx;
 
     int depth; /* of callbacks */
     bool dead; /* freed within one */
@@ -172,8 +178,11 @@ void sandbox_schedule(struct sandbox *sb);
 void sandbox_enter(struct sandbox *sb);
 bool sandbox_exit(struct sandbox *sb);
 
-/* ctx: a struct sandbox. What costs is still being ended, or could not be. */
-void sandbox_tell_left(void *ctx, bool failed, const char *text);
+/* What is queued or runs ends without callbacks. */
+void sandbox_drop_all(struct sandbox *sb);
+
+/* ctx: a struct sandbox. What is billed could not be ended. */
+void sandbox_tell_left(void *ctx, const char *text);
 
 /* The interpreter is gone while no cell ran. */
 void sandbox_lose(struct sandbox *sb, const struct error *err);
@@ -278,5 +287,15 @@ bool sandbox_can_switch(const struct sandbox *sb, const struct sandbox_op *op);
 
 /* Begins to open the new back end. */
 void sandbox_switch_begin(struct sandbox_op *op);
+
+/* --- sandbox_retire.c --- */
+
+/* Ends a back end in the background and frees it; backend: owned from now on.
+   NULL is allowed. */
+void sandbox_retire_backend(struct sandbox *sb,
+                            struct sandbox_backend *backend);
+
+/* Closes those that are still ending. */
+void sandbox_retire_fini(struct sandbox *sb);
 
 #endif

@@ -78,8 +78,7 @@ sandbox_free_op(struct sandbox_op *op)
     free_const(op->cell.code);
     free_const(op->cell.language);
     free_script(&op->script);
-    if (op->next_backend != NULL)
-        op->next_backend->ops->close(op->next_backend);
+    sandbox_retire_backend(op->sb, op->next_backend);
     free(op->name);
     free(op);
 }

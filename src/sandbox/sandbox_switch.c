@@ -55,9 +55,7 @@ take_place(struct sandbox *sb, struct sandbox_op *op)
     LOG_INFO("another sandbox: %s", op->next_backend->caps.name);
     sandbox_remove_op(sb, op);
     sandbox_adopt(sb, take_ptr(&op->next_backend));
-    old->on_lost = NULL;
-    old->on_runaway = NULL;
-    old->ops->close(old);
+    sandbox_retire_backend(sb, old);
     forget_old(sb);
     sandbox_set_loss(
         sb, xasprintf("The user has switched to another sandbox, \"%s\". %s",

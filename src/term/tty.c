@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/loop.h"
@@ -602,6 +603,11 @@ tty_start(struct tty *t, struct out *out, const struct tty_handlers *on,
 void
 tty_restore(struct tty *t)
 {
+    for (size_t i = 0; i < LEN(t->signals); i++)
+        loop_signal_remove(take_ptr(&t->signals[i]));
+    loop_timer_remove(take_ptr(&t->settle_timer));
+    loop_timer_remove(take_ptr(&t->probe_timer));
+    loop_task_remove(take_ptr(&t->probe_task));
     if (!t->started)
         return;
     t->started = false;
@@ -617,11 +623,6 @@ tty_close(struct tty *t)
     if (t == NULL)
         return;
     tty_restore(t);
-    for (size_t i = 0; i < sizeof(t->signals) / sizeof(t->signals[0]); i++)
-        loop_signal_remove(t->signals[i]);
-    loop_timer_remove(t->settle_timer);
-    loop_timer_remove(t->probe_timer);
-    loop_task_remove(t->probe_task);
     input_free(t->input);
     free(t->term);
     close(t->fd);

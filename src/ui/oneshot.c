@@ -344,6 +344,8 @@ oneshot_free(struct oneshot *o)
     if (o == NULL)
         return;
     loop_fd_remove(o->in_fd);
+    view_on_drawn(o->config.view, NULL, NULL);
+    view_set_where(o->config.view, "");
     sbuf_fini(&o->input);
     free(o->where);
     free(o);

@@ -215,11 +215,11 @@ class Place:
 
     @contextlib.contextmanager
     def running(self, server, *args, stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE):
+                stdout=subprocess.PIPE, env=None):
         """The program in pipes, while it runs; killed if it still does at the
         end."""
         argv = [SANDPIPER] + list(args)
-        env = build_env(self.homes, "xterm-256color", self.env(server))
+        env = build_env(self.homes, "xterm-256color", self.env(server, env))
         service = service_for(argv, env)
         child = subprocess.Popen(
             service.argv if service else argv, stdin=stdin, stdout=stdout,

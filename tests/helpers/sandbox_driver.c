@@ -311,15 +311,22 @@ on_late(void *ctx, int cell, const char *loss)
 }
 
 static void
-on_left(void *ctx, bool is_failed, const char *text)
+on_left(void *ctx, const char *text)
 {
     struct driver *d = ctx;
     struct sbuf sb;
 
     sandbox_lines_begin(&sb, d->start_us, "left");
-    json_add_member_bool(&sb, "failed", is_failed);
     json_add_member_str(&sb, "text", text);
     sandbox_lines_finish(&sb);
+}
+
+static void
+on_retired(void *ctx)
+{
+    struct driver *d = ctx;
+
+    loop_stop(d->loop);
 }
 
 static void
@@ -651,6 +658,8 @@ main(int argc, char **argv)
         return 2;
     loop_run(d.loop);
     loop_fd_remove(d.input);
+    if (sandbox_retire(d.sb, on_retired, &d))
+        loop_run(d.loop);
     sandbox_free(d.sb);
     while (d.jobs != NULL)
         free_job(d.jobs);

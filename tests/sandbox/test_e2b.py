@@ -47,11 +47,20 @@ def drop_streams(server):
                 sock.shutdown(socket.SHUT_RDWR)
 
 
+def stands_still(sb):
+    """Whether the time that is billed does; it goes on by itself otherwise."""
+    before = sb.info()["billed_ms"]
+    time.sleep(0.05)
+    return sb.info()["billed_ms"] == before
+
+
 def is_acknowledged(server):
     """Whether the last that our interpreter was sent says what has come."""
     last = server.find("SendInput")[-1]
+    if last.status != 200:  # its body may not have come yet
+        return False
     text = base64.b64decode(json.loads(last.raw)["input"]["stdin"])
-    return last.status == 200 and text.split()[1] == b"a"
+    return text.split()[1] == b"a"
 
 
 def put(sb, path, name="f.csv"):
@@ -272,8 +281,7 @@ def test_one_that_was_paused_is_renewed_again():
         ok(sb.cell("x = 7"))
         sb.server.advance(100)
         sb.server.wait_request("GET /sandboxes/", count=2, timeout=60)
-        billed = wait_until(lambda: sb.info()["billed_ms"], 30, "a time")
-        assert sb.info()["billed_ms"] == billed
+        wait_until(lambda: stands_still(sb), 30, "it is not billed any more")
         assert ok(sb.cell("print(x)", timeout=60)).stdout == "7\n"
         assert n_created(sb) == 1
         n = count(sb, "POST /timeout")
@@ -502,13 +510,9 @@ def test_an_end_that_fails_is_said():
             if fault is None:
                 sb.server.close()
             sb.request(op="quit")
-            left = [sb.wait("left", timeout=60)]
-            if not left[0]["failed"]:
-                assert "ending the sandbox" in left[0]["text"], left
-                left.append(sb.wait("left", timeout=60))
-            assert left[-1]["failed"] and made in left[-1]["text"], left
-            assert "ends by itself in 5 min" in left[-1]["text"], left
-            assert len(left) == 1 + (fault == {"hold": True}), left
+            left = sb.wait("left", timeout=60)["text"]
+            assert made in left, left
+            assert "ends by itself in 5 min" in left, left
             if held:
                 held.release()
 

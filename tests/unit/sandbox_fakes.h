@@ -332,7 +332,7 @@ finish(struct test *t, const char *expect)
 }
 
 /* The next cell is told that. */
-static void
+static void __attribute__((unused))
 expect_late_loss(struct test *t, const char *expect)
 {
     AUTO_FREE char *loss = sandbox_take_late_loss(t->sb);
@@ -354,8 +354,7 @@ look_at_state(void *ctx)
         loop_add_timer(t->loop, 1, look_at_state, t);
 }
 
-static void
-wait_until_suspended(struct test *t)
+static void __attribute__((unused)) wait_until_suspended(struct test *t)
 {
     loop_add_timer(t->loop, 1, look_at_state, t);
     loop_run(t->loop);

@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a service bills for is ended, and nobody waits for that who does not
+want to: at the end of the program and at a change of the sandbox."""
+
+import os
+import signal
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+
+from program import PROMPT_S, STEP_S, Place, run  # noqa: E402
+
+import tap  # noqa: E402
+from claude_server import ClaudeServer, reply  # noqa: E402
+from e2b_server import E2bServer, unavailable  # noqa: E402
+from sandbox_session import wait_until  # noqa: E402
+
+WAITS = "waiting for the end of the sandbox"
+LEFT = "could not be ended"
+
+# It waits for 10 s by itself: END_MS of e2b_retire.c.
+NOT_LATE_S = 8
+
+
+def at(e2b):
+    return {"E2B_API_URL": e2b.url, "E2B_SANDBOX_URL": e2b.url,
+            "E2B_API_KEY": e2b.key}
+
+
+def held(e2b, words):
+    return e2b.fail(words, hold=True, times=99)
+
+
+def is_empty(e2b):
+    with e2b.lock:
+        return not e2b.sandboxes
+
+
+# ---- the end of the program -------------------------------------------------
+
+@tap.timeout(180)
+def test_ctrl_c_leaves_a_slow_service():
+    """Protections: retire_sandbox() in main.c, tty_restore()."""
+    with E2bServer() as e2b, Place() as place:
+        with place.repl(None, "--sandbox", "e2b", env=at(e2b)) as s:
+            s.at_prompt()
+            s.ask(":vars")
+            made = e2b.sandbox().id
+            gate = held(e2b, "DELETE /sandboxes/")
+            s.send(b"\x04")
+            s.shows(WAITS + "; Ctrl-C leaves it")
+            s.resize(70, 30)
+            start = s.send(b"\x03")
+            assert s.wait_exit(STEP_S) == 0
+            assert time.monotonic() - start < NOT_LATE_S
+            s.has("warning: sandbox %s at 127.0.0.1" % made)
+            s.has(LEFT)
+        gate.release()
+
+
+@tap.timeout(180)
+def test_a_second_signal_leaves_it():
+    sleep = "print(1)\nimport time\ntime.sleep(600)"
+    for second in (signal.SIGTERM, signal.SIGINT):
+        with E2bServer() as e2b, Place() as place, \
+                ClaudeServer([reply([run(sleep)])]) as server:
+            with place.running(server, "--sandbox", "e2b", "-c", "go",
+                               env=at(e2b)) as child:
+                wait_until(lambda: e2b.find("/execute"), STEP_S, "it runs")
+                gate = held(e2b, "DELETE /sandboxes/")
+                child.send_signal(signal.SIGTERM)
+                assert gate.reached.wait(STEP_S)
+                start = time.monotonic()
+                child.send_signal(second)
+                _, err = child.communicate(timeout=STEP_S)
+                assert time.monotonic() - start < NOT_LATE_S
+                assert child.returncode == 128 + signal.SIGTERM, err.decode()
+                assert LEFT in err.decode(), err
+            gate.release()
+
+
+@tap.timeout(120)
+def test_it_is_waited_for():
+    """A service that is slow, but not too slow: nothing is left."""
+    with E2bServer() as e2b, Place() as place:
+        with place.repl(None, "--sandbox", "e2b", env=at(e2b)) as s:
+            s.at_prompt()
+            s.ask(":vars")
+            gate = held(e2b, "DELETE /sandboxes/")
+            s.send(b"\x04")
+            s.shows(WAITS)
+            gate.release()
+            assert s.wait_exit(STEP_S) == 0
+            s.has_not(LEFT)
+        assert is_empty(e2b)
+
+
+# ---- a change of the sandbox ------------------------------------------------
+
+@tap.timeout(180)
+def test_the_old_one_ends_behind_the_prompt():
+    """Protection: sandbox_retire_backend()."""
+    with E2bServer() as e2b, Place() as place:
+        with place.repl(None, "--sandbox", "e2b", env=at(e2b)) as s:
+            s.at_prompt()
+            s.ask(":vars")
+            gate = held(e2b, "DELETE /sandboxes/")
+            s.ask(":sandbox local")
+            s.has("the sandbox is local now")
+            assert gate.reached.wait(STEP_S)
+            s.ask(":vars")
+            assert all(r.status is None for r in e2b.find("DELETE /sandboxes/"))
+            gate.release()
+            wait_until(lambda: is_empty(e2b), STEP_S, "it is ended")
+
+
+@tap.timeout(180)
+def test_an_old_one_that_cannot_be_ended_is_said():
+    with E2bServer() as e2b, Place() as place:
+        with place.repl(None, "--sandbox", "e2b", env=at(e2b)) as s:
+            s.at_prompt()
+            s.ask(":vars")
+            made = e2b.sandbox().id
+            e2b.fail("DELETE /sandboxes/", times=99, status=403,
+                     body=b'{"code":403,"message":"no"}')
+            s.ask(":sandbox local")
+            s.shows(LEFT)
+            s.has("sandbox %s at" % made)
+            s.at_prompt()
+
+
+@tap.timeout(180)
+def test_a_change_that_is_given_up():
+    """The prompt is there at once, and what the service made in the end is
+    ended behind it."""
+    with E2bServer() as e2b, Place() as place:
+        with place.repl(None, env=at(e2b)) as s:
+            s.at_prompt()
+            s.ask(":vars")
+            gate = held(e2b, "POST /sandboxes")
+            end = held(e2b, "DELETE /sandboxes/")
+            s.type_line(":sandbox e2b")
+            assert gate.reached.wait(STEP_S)
+            assert s.interrupt() < PROMPT_S
+            s.has("the sandbox is still local")
+            s.ask(":vars")
+            gate.release()
+            end.release()
+            wait_until(lambda: e2b.created and is_empty(e2b), STEP_S,
+                       "it is ended")
+            s.has_not(LEFT)
+
+
+if __name__ == "__main__":
+    why = unavailable()
+    if why:
+        tap.skip_all(why)
+    tap.main(globals())
