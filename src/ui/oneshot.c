@@ -44,6 +44,7 @@ struct oneshot {
     size_t line;
     char *where; /* owned; "stdin:3: " */
 
+    bool has_opened; /* the sandbox; a script of commands may need none */
     bool cancelled;
     bool ended;
     int status;
@@ -163,6 +164,19 @@ say_where(struct oneshot *o)
     view_set_where(o->config.view, o->where);
 }
 
+/* What a question needs gets ready while the service answers. */
+static void
+submit(struct oneshot *o, const char *line)
+{
+    AUTO_FREE char *text = str_trim(line);
+
+    if (text[0] != ':' && !o->has_opened) {
+        o->has_opened = true;
+        sandbox_open(o->config.sandbox);
+    }
+    app_submit(o->app, line);
+}
+
 static void
 next_line(struct oneshot *o)
 {
@@ -179,7 +193,7 @@ next_line(struct oneshot *o)
         if (str_blank(line) || line[0] == '#')
             continue;
         view_question(o->config.view, line);
-        app_submit(o->app, line);
+        submit(o, line);
         return;
     }
     if (rc < 0) {
@@ -210,7 +224,7 @@ next_of_demo(struct oneshot *o)
     }
     o->n_asked++;
     view_question(o->config.view, question);
-    app_submit(o->app, question);
+    submit(o, question);
 }
 
 static void
@@ -237,7 +251,7 @@ next(struct oneshot *o)
             return;
         }
         o->n_asked++;
-        app_submit(o->app, c->question);
+        submit(o, c->question);
         break;
     case ONESHOT_STDIN:
         next_line(o);
@@ -361,8 +375,6 @@ oneshot_start(struct oneshot *o)
         demo_say_begin(o->config.view);
     }
     next(o);
-    /* After a first file has been put, which is then not copied. */
-    sandbox_open(o->config.sandbox);
     app_find_leftovers(o->app);
 }
 

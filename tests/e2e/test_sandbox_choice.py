@@ -122,14 +122,15 @@ def at(e2b, **changes):
 def test_a_wrong_key_is_named_by_where_it_is():
     """Protection: name_key_setting() in main_sandbox.c."""
     with E2bServer() as e2b, Place() as place:
+        place.file("f.csv")
         for entry, env, words in (
                 ("", {"E2B_API_KEY": E2B_KEY}, "see E2B_API_KEY ("),
                 ("    api_key: %s\n" % E2B_KEY, {}, "see api_key ("),
                 ("    api_key_command: echo %s\n" % E2B_KEY, {},
                  "see api_key_command (")):
             place.config("sandboxes:\n  work:\n    kind: e2b\n" + entry)
-            done = place.script(None, "--sandbox", "work", stdin=":vars\n",
-                                env=at(e2b, **env), key=None)
+            done = place.script(None, "--sandbox", "work", key=None,
+                                stdin=":load f.csv\n", env=at(e2b, **env))
             assert words in done.stderr.decode(), (words, done)
         assert not e2b.created
 
@@ -138,11 +139,14 @@ def test_a_wrong_key_is_named_by_where_it_is():
 def test_sandboxes_that_are_not_where_they_are_looked_for():
     """Protection: fail_workspace() in e2b_open.c."""
     with E2bServer() as e2b, Place() as place:
-        done = place.script(None, "--sandbox", "e2b", stdin=":vars\n", key=None,
+        place.file("f.csv")
+        done = place.script(None, "--sandbox", "e2b", stdin=":load f.csv\n",
+                            key=None,
                             env=at(e2b, E2B_SANDBOX_URL="http://127.0.0.1:1",
                                    E2B_DOMAIN="sandbox.invalid"))
         assert "sandbox_url or domain" not in done.stderr.decode(), done
-        done = place.script(None, "--sandbox", "e2b", stdin=":vars\n", key=None,
+        done = place.script(None, "--sandbox", "e2b", stdin=":load f.csv\n",
+                            key=None,
                             env=at(e2b, E2B_SANDBOX_URL=None,
                                    E2B_DOMAIN="sandbox.invalid"))
         assert done.status == 5, done
@@ -157,7 +161,8 @@ def test_each_step_is_said_once():
     """Also where there is no interpreter, and our own is sent."""
     for interpreters in (("code-interpreter-v1",), ()):
         with E2bServer(interpreters=interpreters) as e2b, Place() as place:
-            done = place.script(None, "--sandbox", "e2b", stdin=":vars\n",
+            place.file("f.csv")
+            done = place.script(None, "--sandbox", "e2b", stdin=":load f.csv\n",
                                 env=at(e2b), key=None)
             assert done.status == 0, done
             for words in ("making a sandbox at", "starting Python in the"):

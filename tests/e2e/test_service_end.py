@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What a service bills for is ended, and nobody waits for that who does not
-want to: at the end of the program and at a change of the sandbox."""
+want to: at the end of the program, at a change of the sandbox, and where there
+need not be one."""
 
 import os
 import signal
@@ -14,7 +15,7 @@ sys.path.insert(0, HERE)
 from program import PROMPT_S, STEP_S, Place, run  # noqa: E402
 
 import tap  # noqa: E402
-from claude_server import ClaudeServer, reply  # noqa: E402
+from claude_server import ClaudeServer, reply, text  # noqa: E402
 from e2b_server import E2bServer, unavailable  # noqa: E402
 from sandbox_session import wait_until  # noqa: E402
 
@@ -37,6 +38,46 @@ def held(e2b, words):
 def is_empty(e2b):
     with e2b.lock:
         return not e2b.sandboxes
+
+
+# ---- where none is needed ---------------------------------------------------
+
+@tap.timeout(120)
+def test_a_script_without_cells_makes_none():
+    """Commands that need no interpreter; then one that does."""
+    with E2bServer() as e2b, Place() as place:
+        path = place.file("sales.csv")
+        for lines, wanted in (
+                ("", 0), (":sandbox list\n:sandbox\n:vars\n:help\n", 0),
+                (":load %s\n" % path, 1)):
+            done = place.script(None, "--sandbox", "e2b", stdin=lines,
+                                env=at(e2b), key=None)
+            assert done.status == 0, done
+            assert len(e2b.created) == wanted, (lines, done)
+        assert is_empty(e2b)
+
+
+@tap.timeout(120)
+def test_a_switch_pays_for_one():
+    with E2bServer() as e2b, Place() as place:
+        done = place.script(None, "--sandbox", "e2b",
+                            stdin=":sandbox local\n:vars\n", env=at(e2b),
+                            key=None)
+        assert done.status == 0 and not e2b.created, done
+
+
+@tap.timeout(120)
+def test_a_question_has_one_made_at_once():
+    """Beside the answer of the model, which may need it or not."""
+    with E2bServer() as e2b, Place() as place, \
+            ClaudeServer([reply([text("none")])]) as server:
+        gate = held(e2b, "POST /sandboxes")
+        with place.running(server, "--sandbox", "e2b", "-c", "hello?",
+                           env=at(e2b)) as child:
+            assert gate.reached.wait(STEP_S)
+            gate.release()
+            child.wait(STEP_S)
+        wait_until(lambda: is_empty(e2b), STEP_S, "it is ended")
 
 
 # ---- the end of the program -------------------------------------------------
