@@ -134,7 +134,8 @@ struct e2b {
     void (*progress)(void *ctx, const char *what);
     void *progress_ctx;
 
-    size_t n_dirs; /* that were made */
+    size_t n_dirs;       /* that were made */
+    bool was_made_ready; /* the interpreter, but the connection broke */
 
     /* In progress; at most one of each. */
     struct e2b_call *call;

@@ -27,6 +27,7 @@ static void make_sandbox(struct e2b *e);
 static void make_dirs(struct e2b *e);
 static void make_ready(struct e2b *e);
 static void describe(struct e2b *e);
+static void open_runner(struct e2b *e);
 
 static void
 tell(struct e2b *e, const char *what)
@@ -244,6 +245,13 @@ on_runner(void *ctx, const struct e2b_run_end *end)
     if (end->way == E2B_RUN_TROUBLE && end->trouble == E2B_TROUBLE_GONE &&
         !e->is_new) {
         replace_sandbox(e);
+    } else if (end->way == E2B_RUN_TROUBLE && end->trouble == E2B_TROUBLE_CUT &&
+               !e->was_made_ready) {
+        /* Nothing of the person's has run in it. */
+        LOG_INFO("once more: %s", err.msg);
+        e->was_made_ready = true;
+        e->is_stale = true;
+        open_runner(e);
     } else {
         fail(e, &err);
     }
@@ -280,7 +288,9 @@ on_runner_ended(void *ctx, const struct e2b_run_end *end)
 static void
 open_runner(struct e2b *e)
 {
-    tell(e, "starting Python in the sandbox");
+    if (!e->was_made_ready) {
+        tell(e, "starting Python in the sandbox");
+    }
     if (e->runner == NULL || !e->is_stale) {
         make_ready(e);
         return;
@@ -609,6 +619,7 @@ e2b_open_begin(struct e2b *e)
     struct error err = {0};
 
     e->runner_ready = false;
+    e->was_made_ready = false;
     if (e->config.key_command != NULL &&
         (e->own_key == NULL || e->key_is_bad)) {
         tell(e, "asking for the key");

@@ -530,6 +530,26 @@ def test_what_cannot_be_used_is_ended():
 
 
 @tap.timeout(TIMEOUT_S)
+def test_a_connection_that_breaks_while_it_is_made_ready():
+    """Once is nothing: the interpreter begins anew, in the same sandbox."""
+    for fault in ({"lost": True}, {"cut": 20, "reset": True}, {"cut": 20}):
+        for words, n_begun in (("POST /execute", 1), ("POST /contexts", 0)):
+            with E2bSession(*RUN) as sb:
+                broken = sb.server.fail(words, **fault)
+                assert ok(sb.cell("print(1)", timeout=90)).stdout == "1\n"
+                assert broken.times == 0, (words, fault)
+                assert n_created(sb) == 1
+                assert count(sb, "DELETE /sandboxes/") == 0
+                assert count(sb, "POST /restart$") == n_begun, (words, fault)
+    with E2bSession(*RUN) as sb:
+        sb.server.fail("POST /execute", lost=True, times=99)
+        cell = sb.cell("print(1)", timeout=90)
+        assert cell.end == "error" and cell.message, cell
+        wait_until(lambda: count(sb, "DELETE /sandboxes/") > 0, 30,
+                   "it is ended")
+
+
+@tap.timeout(TIMEOUT_S)
 def test_a_restart_keeps_the_sandbox():
     with E2bSession() as sb:
         ok(sb.cell("x = 1\nopen('mine', 'w').write('m')"))
