@@ -368,9 +368,13 @@ retire_sandbox(struct program *p)
         return;
     if (p->tty != NULL)
         tty_restore(p->tty);
+    p->ended_by = 0;
     p->notice = loop_add_timer(p->loop, NOTICE_MS, on_slow_end, p);
     loop_run(p->loop);
     loop_timer_remove(take_ptr(&p->notice));
+    /* The terminal has shown the key. */
+    if (p->tty != NULL && p->ended_by == SIGINT)
+        out_say(p->out, OUT_MAIN, "\n");
 }
 
 /* In the opposite order of building; each accepts what was never built. */

@@ -99,6 +99,7 @@ def test_ctrl_c_leaves_a_slow_service():
             assert time.monotonic() - start < NOT_LATE_S
             s.has("warning: sandbox %s at 127.0.0.1" % made)
             s.has(LEFT)
+            s.has_not("^Cwarning")
         gate.release()
 
 
