@@ -23,7 +23,9 @@ from replay import program, write_replay  # noqa: E402
 from sandbox_session import (PR_SET_CHILD_SUBREAPER,  # noqa: E402
                              attack, process_table, wait_until)
 
-ROUNDS = int(os.environ.get("KILL_ROUNDS", "200"))
+ROUNDS = int(os.environ.get(
+    "KILL_ROUNDS",
+    "50" if os.environ.get("SANDPIPER_SANITIZERS", "").strip() else "200"))
 SEED = int(os.environ.get("KILL_SEED", str(int(time.time()))))
 
 # Seconds until everything must be gone.
