@@ -389,6 +389,7 @@ take_down(struct program *p)
     main_free_leftovers(p);
     retire_sandbox(p);
     sandbox_free(p->sandbox);
+    main_free_key_sources(p);
     runs_close(p->runs);
     claude_free(p->claude);
     if (p->has_transport)

@@ -22,6 +22,7 @@ struct config_sandbox;
 struct e2b_config;
 struct e2b_leftovers;
 struct error;
+struct key_source;
 struct runs;
 
 /* Everything that lives as long as the run; all owned. */
@@ -45,6 +46,7 @@ struct program {
     struct runs *runs; /* NULL: no service is used, or runs_failed */
     bool runs_failed;  /* which was said */
     struct e2b_leftovers **leftovers; /* by entry of config; NULL: none yet */
+    struct key_source **key_sources;  /* the same */
     struct http *http;
     struct http_extra_header *headers;          /* of config */
     struct http_extra_header **service_headers; /* by index of the entry */
@@ -76,6 +78,9 @@ const char *main_sandbox_name(const struct config *config);
 struct sandbox_backend *main_make_backend(void *ctx, const char *name,
                                           struct error *err);
 void main_free_headers(struct program *p);
+
+/* After all that main_fill_service has filled was used for. */
+void main_free_key_sources(struct program *p);
 
 /* Fills the settings of the sandbox, local and limits. */
 void main_set_up_sandbox(struct program *p);

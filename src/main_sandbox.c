@@ -13,6 +13,7 @@
 #include "config/sandboxes.h"
 #include "net/http.h"
 #include "sandbox/e2b.h"
+#include "sandbox/key_source.h"
 #include "sandbox/sandbox.h"
 
 /* The settings have what the back end has, in the same order. */
@@ -51,6 +52,26 @@ get_headers(struct program *p, const struct config_sandbox *s)
     return headers;
 }
 
+/* One for each entry, whoever needs its key and however often it is used: the
+   person is not to be asked again. NULL: no command prints it. */
+static struct key_source *
+get_key_source(struct program *p, const struct config_sandbox *s)
+{
+    size_t i = (size_t)(s - p->config.sandboxes);
+    AUTO_FREE char *setting = NULL;
+
+    if (s->key_command == NULL)
+        return NULL;
+    if (p->key_sources == NULL)
+        p->key_sources =
+            xcalloc(p->config.n_sandboxes, sizeof(*p->key_sources));
+    if (p->key_sources[i] == NULL) {
+        setting = xasprintf("sandboxes.%s.api_key_command", s->name);
+        p->key_sources[i] = key_source_new(p->loop, s->key_command, setting);
+    }
+    return p->key_sources[i];
+}
+
 /* Where its key comes from, as a person would look for it. */
 static const char *
 name_key_setting(const struct config_sandbox *s)
@@ -70,7 +91,7 @@ main_fill_service(struct program *p, const struct config_sandbox *s,
         .sandbox_url = s->sandbox_url,
         .domain = s->domain,
         .key = s->key,
-        .key_command = s->key_command,
+        .key_source = get_key_source(p, s),
         .key_setting = name_key_setting(s),
         .headers = get_headers(p, s),
         .n_headers = s->n_headers,
@@ -131,4 +152,12 @@ main_free_headers(struct program *p)
          i++)
         free(p->service_headers[i]);
     free(p->service_headers);
+}
+
+void
+main_free_key_sources(struct program *p)
+{
+    for (size_t i = 0; p->key_sources != NULL && i < p->config.n_sandboxes; i++)
+        key_source_free(p->key_sources[i]);
+    free(p->key_sources);
 }

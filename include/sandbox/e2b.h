@@ -17,6 +17,7 @@
 
 struct error;
 struct http_extra_header;
+struct key_source;
 struct loop;
 struct sandbox_backend;
 struct sandbox_limits;
@@ -53,10 +54,10 @@ struct e2b_config {
     const char *domain; /* NULL: E2B_DOMAIN; an answer may name another */
 
     /* Borrowed as long as the back end lives, as headers are. NULL: none, or
-       what key_command prints, run by the shell at each open. */
+       that of key_source, which is asked at each open. */
     const struct secret *key;
-    const char *key_command; /* NULL: none */
-    const char *key_setting; /* what messages call it; NULL: "api_key" */
+    struct key_source *key_source; /* borrowed in the same way; NULL: none */
+    const char *key_setting;       /* what messages call it; NULL: "api_key" */
 
     /* Go to the API only. */
     const struct http_extra_header *headers;

@@ -166,7 +166,6 @@ destroy(struct e2b *e)
     free_const(e->config.api_url);
     free_const(e->config.sandbox_url);
     free_const(e->config.domain);
-    free_const(e->config.key_command);
     free_const(e->config.key_setting);
     free_const(e->config.template_name);
     free_const(e->config.owner);
@@ -180,7 +179,6 @@ destroy(struct e2b *e)
     e2b_forget_sent(e);
     e2b_site_fini(&e->site);
     e2b_sandbox_fini(&e->sandbox);
-    secret_free(e->own_key);
     free(e);
 }
 
@@ -432,7 +430,6 @@ copy_config(struct e2b *e, const struct e2b_config *config)
                      ? xasprintf("https://api.%s", c->domain)
                      : xstrdup(config->api_url);
     c->sandbox_url = xstrdup(config->sandbox_url);
-    c->key_command = xstrdup(config->key_command);
     c->key_setting = xstrdup(config->key_setting);
     c->template_name =
         xstrdup(str_blank(config->template_name) ? E2B_TEMPLATE

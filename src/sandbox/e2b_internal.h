@@ -31,7 +31,7 @@
 
 struct e2b_farewell;
 struct e2b_sweep;
-struct key_command;
+struct key_ask;
 struct loop_task;
 struct loop_timer;
 
@@ -97,10 +97,10 @@ struct e2b {
     char *unsure_egress; /* owned; the same where the service does not say it */
     enum e2b_phase phase;
 
-    struct http *http;             /* owned */
-    struct e2b_api *api;           /* owned; NULL: not opened yet */
-    struct secret *own_key;        /* owned; of key_command */
-    struct key_command *key_asked; /* owned */
+    struct http *http;            /* owned */
+    struct e2b_api *api;          /* owned; NULL: not opened yet */
+    const struct secret *own_key; /* borrowed: from config.key_source */
+    struct key_ask *key_asked;    /* borrowed: from it too */
 
     /* The sandbox, whether running, paused, or of an unknown state. */
     bool has_sandbox;
@@ -145,7 +145,7 @@ struct e2b {
     struct loop_timer *renew_timer;
     bool no_renewal;   /* the service has no such thing */
     struct error loss; /* what the search for one began with */
-    bool key_is_bad;
+    bool key_is_bad;   /* the service has refused own_key */
 
     struct e2b_cell cell;
     struct e2b_script script;
@@ -208,6 +208,10 @@ void e2b_open_begin(struct e2b *e);
 /* Takes over what an answer says of the sandbox. Errors: as e2b_site_init. */
 WARN_UNUSED int e2b_take_sandbox(struct e2b *e, struct e2b_result *result,
                                  struct error *err);
+
+/* After each answer that the API gave: whether it refused the key, which is
+   then asked for anew at the next open. */
+void e2b_check_key(struct e2b *e, const struct e2b_result *result);
 
 /* Forgets what is known of the sandbox; it is gone. */
 void e2b_forget_sandbox(struct e2b *e);

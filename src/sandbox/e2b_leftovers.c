@@ -18,7 +18,7 @@
 #include "sandbox/e2b.h"
 #include "sandbox/e2b_api_internal.h"
 #include "sandbox/e2b_wire_internal.h"
-#include "sandbox/key_command_internal.h"
+#include "sandbox/key_source.h"
 
 struct e2b_leftovers {
     struct loop *loop; /* borrowed */
@@ -26,21 +26,21 @@ struct e2b_leftovers {
     bool (*is_alive)(void *ctx, const char *run);
     void *alive_ctx;
 
-    /* Of the settings; key and headers are borrowed. */
-    char *url;         /* owned */
-    char *host;        /* owned */
-    char *owner;       /* owned */
-    char *run;         /* owned */
-    char *name;        /* owned */
-    char *key_command; /* owned; NULL: none */
+    /* Of the settings; key, its source and headers are borrowed. */
+    char *url;   /* owned */
+    char *host;  /* owned */
+    char *owner; /* owned */
+    char *run;   /* owned */
     const struct secret *key;
+    struct key_source *key_source; /* NULL: none */
     const struct http_extra_header *headers;
     size_t n_headers;
 
-    struct key_command *key_run; /* owned: in progress */
-    struct secret *own_key;      /* owned: what it printed */
-    struct e2b_api *api;         /* owned; NULL: there is no key yet */
-    struct e2b_call *call;       /* in progress */
+    struct key_ask *key_asked;    /* borrowed: from key_source; in progress */
+    const struct secret *own_key; /* borrowed: from it too; NULL: none yet */
+    bool key_is_bad;              /* the service has refused own_key */
+    struct e2b_api *api;          /* owned; NULL: there is no key yet */
+    struct e2b_call *call;        /* in progress */
     struct loop_task *task;
     struct error err; /* that the task tells */
 
@@ -155,17 +155,13 @@ by_start(const void *a, const void *b)
     return strcmp(one->id, other->id);
 }
 
-/* The next search asks the command again. */
+/* The next search then asks for another key. */
 static void
-forget_key(struct e2b_leftovers *l)
+check_key(struct e2b_leftovers *l, const struct e2b_result *result)
 {
-    if (l->own_key == NULL) {
-        return;
+    if (result->fault == E2B_FAULT_AUTH) {
+        l->key_is_bad = true;
     }
-    e2b_api_free(l->api);
-    l->api = NULL;
-    secret_free(l->own_key);
-    l->own_key = NULL;
 }
 
 static void
@@ -175,9 +171,7 @@ on_list(void *ctx, struct e2b_result *result)
 
     l->call = NULL;
     free_found(l);
-    if (result->fault == E2B_FAULT_AUTH) {
-        forget_key(l);
-    }
+    check_key(l, result);
     for (size_t i = 0; i < result->n_sandboxes; i++) {
         struct e2b_sandbox *s = &result->sandboxes[i];
 
@@ -218,8 +212,8 @@ make_api(const struct e2b_leftovers *l, struct error *err)
 {
     const struct e2b_api_config config = {
         .url = l->url,
-        .key = l->key != NULL ? l->key : l->own_key,
-        .key_setting = l->key_command != NULL ? "api_key_command" : NULL,
+        .key = l->own_key != NULL ? l->own_key : l->key,
+        .key_setting = l->key_source != NULL ? "api_key_command" : NULL,
         .headers = l->headers,
         .n_headers = l->n_headers,
         .template_name = E2B_TEMPLATE, /* nothing is made here */
@@ -248,42 +242,39 @@ list_all(struct e2b_leftovers *l)
     }
 }
 
-/* The one place where the command of the settings is run. */
 static void
-on_key(void *ctx, struct secret *key, const struct error *err)
+on_key(void *ctx, const struct secret *key, const struct error *err)
 {
     struct e2b_leftovers *l = ctx;
 
-    key_command_free(l->key_run);
-    l->key_run = NULL;
+    l->key_asked = NULL;
     if (err != NULL) {
         end_search(l, err);
         return;
     }
+    if (key != l->own_key) {
+        e2b_api_free(l->api);
+        l->api = NULL;
+    }
     l->own_key = key;
+    l->key_is_bad = false;
     list_all(l);
 }
 
+/* The source is asked each time: the back end may have got a newer key. */
 void
 e2b_leftovers_find(struct e2b_leftovers *l, e2b_leftovers_fn done, void *ctx)
 {
-    AUTO_FREE char *setting = NULL;
-    struct error err = {0};
-
     assert(l->done == NULL && l->each == NULL);
     l->done = done;
     l->ctx = ctx;
     free_found(l);
-    if (l->api != NULL || l->key != NULL || l->key_command == NULL) {
+    if (l->key_source == NULL) {
         list_all(l);
         return;
     }
-    setting = xasprintf("sandboxes.%s.api_key_command", l->name);
-    l->key_run =
-        key_command_start(l->loop, l->key_command, setting, on_key, l, &err);
-    if (l->key_run == NULL) {
-        fail_search(l, &err);
-    }
+    l->key_asked = key_source_ask(l->key_source,
+                                  l->key_is_bad ? l->own_key : NULL, on_key, l);
 }
 
 /* --- ending them --- */
@@ -324,6 +315,7 @@ on_kill(void *ctx, struct e2b_result *result)
     struct error err = {0};
 
     l->call = NULL;
+    check_key(l, result);
     if (result->err != NULL) {
         err = *result->err;
         error_prepend(&err, "sandbox %s", id);
@@ -385,8 +377,8 @@ e2b_leftovers_end(struct e2b_leftovers *l, const char *const *ids, size_t n_ids,
 void
 e2b_leftovers_cancel(struct e2b_leftovers *l)
 {
-    key_command_free(l->key_run);
-    l->key_run = NULL;
+    key_ask_drop(l->key_asked);
+    l->key_asked = NULL;
     loop_task_remove(l->task);
     l->task = NULL;
     if (l->call != NULL) {
@@ -412,7 +404,7 @@ check(struct e2b_leftovers *l, struct error *err)
         return -1;
     }
     l->host = xstrdup(e2b_api_host(api));
-    if (l->key != NULL || l->key_command == NULL) {
+    if (l->key_source == NULL) {
         l->api = api;
     } else {
         e2b_api_free(api);
@@ -446,9 +438,8 @@ e2b_leftovers_new(struct loop *loop, const struct e2b_config *config,
                         config->domain != NULL ? config->domain : E2B_DOMAIN);
     l->owner = xstrdup(config->owner);
     l->run = xstrdup(config->run);
-    l->name = xstrdup(config->name != NULL ? config->name : "");
-    l->key_command = xstrdup(config->key_command);
     l->key = config->key;
+    l->key_source = config->key_source;
     l->headers = config->headers;
     l->n_headers = config->n_headers;
     if (check(l, err) < 0) {
@@ -467,13 +458,10 @@ e2b_leftovers_free(struct e2b_leftovers *l)
     e2b_leftovers_cancel(l);
     e2b_api_free(l->api);
     http_free(l->http);
-    secret_free(l->own_key);
     free(l->url);
     free(l->host);
     free(l->owner);
     free(l->run);
-    free(l->name);
-    free(l->key_command);
     free(l);
 }
 

@@ -52,6 +52,7 @@ on_renewed(void *ctx, struct e2b_result *result)
     struct e2b *e = ctx;
 
     e->renewal = NULL;
+    e2b_check_key(e, result);
     if (result->err == NULL) {
         e->end_ms = clock_wall_ms() + e->config.timeout_s * 1000;
     } else if (result->err->code == ERR_UNSUPPORTED) {
@@ -221,6 +222,7 @@ on_resumed(void *ctx, struct e2b_result *result)
     struct error err = {0};
 
     e->call = NULL;
+    e2b_check_key(e, result);
     if (result->err != NULL) {
         e->is_unsure = true;
         fail_resume(e, result->fault == E2B_FAULT_GONE, result->err);

@@ -210,6 +210,7 @@ on_looked(void *ctx, struct e2b_result *result)
     struct error err = {0};
 
     e->call = NULL;
+    e2b_check_key(e, result);
     if (result->err == NULL) {
         if (e2b_take_sandbox(e, result, &err) < 0) {
             handle_unreachable(e, &err);

@@ -17,11 +17,9 @@
 #include "base/str.h"
 #include "net/http.h"
 #include "sandbox/e2b_leftovers_internal.h"
-#include "sandbox/key_command_internal.h"
+#include "sandbox/key_source.h"
 
 #define LOG_MODULE "e2b"
-
-#define KEY_SETTING "api_key_command"
 
 static void make_sandbox(struct e2b *e);
 static void make_dirs(struct e2b *e);
@@ -143,7 +141,7 @@ void
 e2b_open_drop(struct e2b *e)
 {
     stop_sweep(e);
-    key_command_free(e->key_asked);
+    key_ask_drop(e->key_asked);
     e->key_asked = NULL;
     e2b_file_drop(e->file);
     e->file = NULL;
@@ -480,7 +478,7 @@ on_made(void *ctx, struct e2b_result *result)
     if (result->err != NULL && result->maybe_made) {
         e->n_strays++;
     }
-    e->key_is_bad = result->fault == E2B_FAULT_AUTH;
+    e2b_check_key(e, result);
     if (result->err != NULL) {
         err = *result->err;
         sweep(e);
@@ -528,6 +526,7 @@ on_found(void *ctx, struct e2b_result *result)
     struct error err = {0};
 
     e->call = NULL;
+    e2b_check_key(e, result);
     if (result->err == NULL) {
         if (e2b_take_sandbox(e, result, &err) < 0) {
             fail(e, &err);
@@ -565,6 +564,16 @@ find_sandbox(struct e2b *e)
 
 /* --- the key --- */
 
+void
+e2b_check_key(struct e2b *e, const struct e2b_result *result)
+{
+    if (result->fault == E2B_FAULT_AUTH) {
+        e->key_is_bad = true;
+    } else if (result->err == NULL) {
+        e->key_is_bad = false;
+    }
+}
+
 static int
 use_key(struct e2b *e, struct error *err)
 {
@@ -586,49 +595,41 @@ use_key(struct e2b *e, struct error *err)
 }
 
 static void
-on_key(void *ctx, struct secret *key, const struct error *err)
+on_key(void *ctx, const struct secret *key, const struct error *err)
 {
     struct e2b *e = ctx;
-    struct secret *old = e->own_key;
+    const struct secret *old = e->own_key;
     struct error mine = {0};
 
-    if (err != NULL) {
-        mine = *err;
-    }
-    key_command_free(e->key_asked);
     e->key_asked = NULL;
     if (err != NULL) {
-        fail(e, &mine);
+        fail(e, err);
         return;
     }
     e->own_key = key;
-    e->key_is_bad = false;
-    if (use_key(e, &mine) < 0) {
+    if (key != old && use_key(e, &mine) < 0) {
         e->own_key = old;
-        secret_free(key);
         fail(e, &mine);
         return;
     }
-    secret_free(old);
+    e->key_is_bad = false;
     find_sandbox(e);
 }
 
+/* At each open: another user of the source may have a newer key. */
 void
 e2b_open_begin(struct e2b *e)
 {
-    struct error err = {0};
+    const struct secret *refused = e->key_is_bad ? e->own_key : NULL;
 
     e->runner_ready = false;
     e->was_made_ready = false;
-    if (e->config.key_command != NULL &&
-        (e->own_key == NULL || e->key_is_bad)) {
-        tell(e, "asking for the key");
-        e->key_asked = key_command_start(e->loop, e->config.key_command,
-                                         KEY_SETTING, on_key, e, &err);
-        if (e->key_asked == NULL) {
-            end_open(e, &err);
-        }
+    if (e->config.key_source == NULL) {
+        find_sandbox(e);
         return;
     }
-    find_sandbox(e);
+    if (!key_source_has(e->config.key_source, refused)) {
+        tell(e, "asking for the key");
+    }
+    e->key_asked = key_source_ask(e->config.key_source, refused, on_key, e);
 }

@@ -4,12 +4,13 @@
 
 import os
 import re
+import signal
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
-from program import STEP_S, Place, run  # noqa: E402
+from program import STEP_S, Place, run, wait_until  # noqa: E402
 
 import tap  # noqa: E402
 from claude_server import ClaudeServer, reply  # noqa: E402
@@ -212,6 +213,128 @@ def test_no_child_has_the_key():
                     assert b"TERM=" in data
                     assert E2B_KEY.encode() not in data
                     assert not re.search(rb"E2B_API_KEY=[^\0]*[0-9a-f]", data)
+
+
+# ---- a command that prints it -----------------------------------------------
+
+def lines_of(path):
+    with open(path) as lines:
+        return len(lines.readlines())
+
+
+def by_command(place, e2b, command):
+    """The settings of an entry; each run of its command adds a line to a file,
+    which is returned."""
+    path = os.path.join(place.dir, "runs")
+    place.config("sandbox: work\nsandboxes:\n  work:\n    kind: e2b\n"
+                 "    api_url: %s\n    sandbox_url: %s\n"
+                 "    api_key_command: 'echo run >>%s; %s'\n"
+                 % (e2b.url, e2b.url, path, command.replace("PATH", path)))
+    return path
+
+
+@tap.timeout(180)
+def test_a_command_for_a_key_runs_once():
+    """For the back end, the search for leftovers, and all that comes later.
+    Protection: get_key_source() in main_sandbox.c."""
+    with E2bServer() as e2b, Place() as place:
+        runs = by_command(place, e2b, "echo " + e2b.key)
+        with ClaudeServer([reply([run("print(6 * 7)")]),
+                           reply(["Done."])]) as server:
+            done = place.script(server, "-c", "hello", timeout=STEP_S * 3)
+            assert done.status == 0 and b"42" in done.stderr, done
+        e2b.wait_request("GET /v2/sandboxes")
+        assert lines_of(runs) == 1
+        os.unlink(runs)
+        replies = [reply([run("print(%d + 1)" % n)]) if n % 100 == 0
+                   else reply(["Done."]) for n in (100, 1, 200, 2, 300, 3)]
+        with ClaudeServer(replies) as server, place.repl(server) as s:
+            s.at_prompt()
+            e2b.wait_request("GET /v2/sandboxes", 2)
+            s.ask("one")
+            s.has("101")
+            s.type_line(":sandbox local")
+            s.shows("the sandbox is local now")
+            s.ask("two")
+            s.has("201")
+            s.type_line(":sandbox work")
+            s.shows("the sandbox is work now")
+            s.ask("three")
+            s.has("301")
+            assert lines_of(runs) == 1
+            assert len(e2b.created) == 3, e2b.created
+
+
+@tap.timeout(180)
+def test_a_key_that_is_refused_is_asked_for_again():
+    """Once more for the one who needs it next; the other gets the same.
+    Protection: e2b_check_key() in e2b_open.c."""
+    with E2bServer() as e2b, Place() as place:
+        runs = by_command(
+            place, e2b, "if [ $(wc -l <PATH) -eq 1 ]; then echo e2b_first; "
+            "else echo %s; fi" % e2b.key)
+        with ClaudeServer([reply([run("print(6 * 7)")]),
+                           reply(["Done."])]) as server, \
+                place.repl(server) as s:
+            s.at_prompt()
+            s.shows("see api_key_command (")
+            e2b.wait_request("GET /v2/sandboxes")
+            assert lines_of(runs) == 1
+            s.ask("hello")
+            s.has("42")
+            assert lines_of(runs) == 2
+            s.ask(":sandbox kill")
+            assert e2b.find("GET /v2/sandboxes")[-1].status == 200
+            assert lines_of(runs) == 2
+
+
+@tap.timeout(180)
+def test_a_command_for_a_key_that_takes_its_time():
+    """Ctrl-C ends the wait and not the command, whose key is used then."""
+    with E2bServer() as e2b, Place() as place:
+        runs = by_command(place, e2b, "until [ -e PATH.go ]; do sleep 0.05; "
+                          "done; echo " + e2b.key)
+        with ClaudeServer([reply([run("print(6 * 7)")]),
+                           reply([run("print(6 * 9)")]),
+                           reply(["Done."])]) as server, \
+                place.repl(server) as s:
+            s.at_prompt()
+            s.type_line("hello")
+            s.shows("asking for the key")
+            s.interrupt()
+            assert not e2b.requests
+            with open(runs + ".go", "w"):
+                pass
+            s.ask("again")
+            s.has("54")
+            assert lines_of(runs) == 1
+
+
+def has_ended(pid):
+    """Or is an orphan that nobody has reaped yet."""
+    try:
+        with open("/proc/%d/stat" % pid) as stat:
+            return ") Z " in stat.read()
+    except FileNotFoundError:
+        return True
+
+
+@tap.timeout(180)
+def test_a_command_for_a_key_ends_with_the_program():
+    """With what it has begun. Protection: main_free_key_sources() in
+    take_down()."""
+    with E2bServer() as e2b, Place() as place:
+        runs = by_command(place, e2b, "sleep 600 & echo $! >PATH.new; "
+                          "mv PATH.new PATH.pid; wait")
+        with ClaudeServer([]) as server, place.repl(server) as s:
+            s.at_prompt()
+            wait_until(lambda: os.path.exists(runs + ".pid"), "it runs")
+            with open(runs + ".pid") as text:
+                pid = int(text.read())
+            s.signal(signal.SIGTERM)
+            assert s.wait_exit(STEP_S) == 128 + signal.SIGTERM
+            wait_until(lambda: has_ended(pid), "it ends")
+        assert not e2b.requests
 
 
 def test_the_key_is_in_no_message():

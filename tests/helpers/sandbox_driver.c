@@ -663,9 +663,9 @@ main(int argc, char **argv)
     sandbox_free(d.sb);
     while (d.jobs != NULL)
         free_job(d.jobs);
+    sandbox_options_fini(&o);
     loop_free(d.loop);
     sbuf_fini(&d.lines);
-    sandbox_options_fini(&o);
     log_close();
     return d.failed ? 1 : 0;
 }

@@ -17,6 +17,7 @@
 #include "base/paths.h"
 #include "base/secret.h"
 #include "base/str.h"
+#include "sandbox/key_source.h"
 
 bool
 sandbox_options_is(const char *arg, const char *name, const char **value)
@@ -77,7 +78,7 @@ static const struct option {
     {"template", TEXT, AT(e2b.template_name)},
     {"timeout_s", INT64, AT(e2b.timeout_s)},
     {"auto_pause", FLAG, AT(e2b.auto_pause)},
-    {"key_command", TEXT, AT(e2b.key_command)},
+    {"key_command", TEXT, AT(key_command)},
     {"name", TEXT, AT(e2b.name)},
     {"owner", TEXT, AT(e2b.owner)},
     {"run", TEXT, AT(e2b.run)},
@@ -279,6 +280,7 @@ sandbox_options_fini(struct sandbox_options *o)
     for (size_t i = 0; i < o->e2b.n_hosts; i++)
         free_const(o->hosts[i]);
     secret_free(o->key);
+    key_source_free(o->e2b.key_source);
     *o = (struct sandbox_options){0};
 }
 
@@ -293,6 +295,9 @@ sandbox_options_backend(struct sandbox_options *o, struct loop *loop)
     if (o->e2b.name == NULL)
         o->e2b.name = "e2b";
     o->e2b.key = o->key;
+    if (o->key_command != NULL && o->e2b.key_source == NULL)
+        o->e2b.key_source =
+            key_source_new(loop, o->key_command, "api_key_command");
     o->e2b.user_agent = "sandbox_driver";
     backend = e2b_new(loop, &o->e2b, &o->limits, &err);
     if (backend == NULL) {

@@ -22,7 +22,8 @@ struct loop;
 struct sandbox_options {
     bool is_e2b; /* else it is the local one */
     struct e2b_config e2b;
-    struct secret *key; /* owned, as all lists are */
+    struct secret *key; /* owned, as all lists are, and e2b.key_source */
+    const char *key_command;
     struct e2b_env envs[SANDBOX_OPTIONS_MANY];
     struct http_extra_header headers[SANDBOX_OPTIONS_MANY];
     struct secret *values[SANDBOX_OPTIONS_MANY]; /* of the headers */
@@ -42,6 +43,7 @@ struct sandbox_options {
  */
 int sandbox_options_take(struct sandbox_options *o, int argc, char **argv);
 
+/* Before the loop of the back ends, and after these. */
 void sandbox_options_fini(struct sandbox_options *o);
 
 /* The back end that they ask for. One that cannot be made ends the program with

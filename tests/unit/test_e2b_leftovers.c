@@ -27,6 +27,7 @@
 #include "sandbox/e2b.h"
 #include "sandbox/e2b_api_internal.h"
 #include "sandbox/e2b_leftovers_internal.h"
+#include "sandbox/key_source.h"
 
 #include "e2b_server.h"
 
@@ -70,6 +71,7 @@ struct fixture {
     char *url; /* owned */
     struct e2b_config config;
     struct e2b_leftovers *leftovers;
+    const struct secret *given; /* borrowed: from the source of config */
 
     bool starting;
     bool frees;
@@ -119,6 +121,7 @@ static void
 tear_down(struct fixture *f)
 {
     e2b_leftovers_free(f->leftovers);
+    key_source_free(f->config.key_source);
     server_stop(&f->server);
     loop_free(f->loop);
     secret_free(f->key);
@@ -390,12 +393,40 @@ test_end_refuses_others(void **state)
 /* --- a key that a command prints --- */
 
 static void
+use_command(struct fixture *f, const char *command)
+{
+    f->config.key = NULL;
+    f->config.key_source =
+        key_source_new(f->loop, command, "sandboxes.work.api_key_command");
+}
+
+static void
+on_key(void *ctx, const struct secret *key, const struct error *err)
+{
+    struct fixture *f = ctx;
+
+    assert_null(err);
+    f->given = key;
+    loop_stop(f->loop);
+}
+
+/* As a back end does. */
+static void
+ask_for_key(struct fixture *f, const struct secret *refused)
+{
+    key_source_ask(f->config.key_source, refused, on_key, f);
+    loop_run(f->loop);
+}
+
+static void
 test_key_of_a_command(void **state)
 {
     static const struct exchange script[] = {ANSWER(LIST, 200, ALL)};
     static const struct exchange refused[] = {ANSWER(LIST, 401, NULL)};
     static const struct exchange kills[] = {
         ANSWER("DELETE /sandboxes/old", 204, NULL)};
+    static const struct exchange no_kills[] = {
+        ANSWER("DELETE /sandboxes/old", 401, NULL)};
     static const char *const ids[] = {"old"};
     char dir[] = "/tmp/test_leftovers.XXXXXX";
     AUTO_FREE char *command = NULL;
@@ -408,8 +439,7 @@ test_key_of_a_command(void **state)
     count = xasprintf("%s/count", dir);
     /* Another key each time. */
     command = xasprintf("echo x >> %s; echo e2b_$(wc -l < %s)", count, count);
-    f.config.key = NULL;
-    f.config.key_command = command;
+    use_command(&f, command);
     make(&f);
     find(&f, script, LEN(script));
     assert_int_equal(f.err.code, ERR_NONE);
@@ -421,6 +451,15 @@ test_key_of_a_command(void **state)
     assert_non_null(strstr(f.err.msg, "api_key_command"));
     find(&f, script, LEN(script));
     assert_non_null(strstr(f.server.requests[0], "\r\nX-API-Key: e2b_2\r\n"));
+    end(&f, ids, LEN(ids), no_kills, LEN(no_kills));
+    assert_int_equal(f.err.code, ERR_AUTH);
+    find(&f, script, LEN(script));
+    assert_non_null(strstr(f.server.requests[0], "\r\nX-API-Key: e2b_3\r\n"));
+    /* What somebody else got because it had been refused is used here too. */
+    ask_for_key(&f, NULL);
+    ask_for_key(&f, f.given);
+    find(&f, script, LEN(script));
+    assert_non_null(strstr(f.server.requests[0], "\r\nX-API-Key: e2b_4\r\n"));
     tear_down(&f);
     unlink(count);
     rmdir(dir);
@@ -433,8 +472,7 @@ test_command_that_fails(void **state)
 
     (void)state;
     set_up(&f);
-    f.config.key = NULL;
-    f.config.key_command = "exit 3";
+    use_command(&f, "exit 3");
     make(&f);
     find(&f, NULL, 0);
     assert_int_equal(f.err.code, ERR_AUTH);
