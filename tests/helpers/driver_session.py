@@ -130,7 +130,10 @@ class Session:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
-        self.process.stdin.close()
+        try:
+            self.process.stdin.close()
+        except BrokenPipeError:
+            pass  # it had ended before it was asked to
         self.process.stdout.close()
         return True
 
