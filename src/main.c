@@ -46,6 +46,8 @@
 
 /* After that it is said what the end of the program waits for. */
 #define NOTICE_MS 1000
+/* Most that a terminal may take for what is to be drawn before that. */
+#define EXIT_FLUSH_MS 1000
 
 /* ---- before anything ------------------------------------------------------
  */
@@ -205,13 +207,31 @@ open_output(struct program *p, bool unicode, struct error *err)
 /* ---- signals --------------------------------------------------------------
  */
 
+/* A terminal that is closed does not keep a service from ending what it bills
+   for; the time for that is limited. */
+static void
+on_signal_at_end(struct program *p, int signo)
+{
+    if (p->waits_for_reader)
+        p->ended_by = signo;
+    p->waits_for_reader = false;
+    if (signo == SIGHUP && p->waits_for_service)
+        return;
+    p->hurried_by = signo;
+    loop_stop(p->loop);
+}
+
 static void
 on_signal(void *ctx, int signo)
 {
     struct program *p = ctx;
 
+    if (p->at_end) {
+        on_signal_at_end(p, signo);
+        return;
+    }
     p->interrupted = true;
-    if (signo == SIGINT && p->oneshot != NULL && !p->waiting) {
+    if (signo == SIGINT && p->oneshot != NULL) {
         oneshot_cancel(p->oneshot);
         return;
     }
@@ -305,33 +325,12 @@ start(struct program *p, bool unicode, struct error *err)
     return start_repl(p, err);
 }
 
-static void
-on_written(void *ctx)
-{
-    struct program *p = ctx;
-
-    loop_stop(p->loop);
-}
-
-/* Off the terminal the reader may take as long as he likes; signals end it. */
-static void
-wait_for_reader(struct program *p)
-{
-    if (p->tty != NULL || p->interrupted || out_queued(p->out) == 0)
-        return;
-    p->waiting = true;
-    out_on_written(p->out, on_written, p);
-    loop_run(p->loop);
-    out_on_written(p->out, NULL, NULL);
-}
+/* ---- the end --------------------------------------------------------------
+ */
 
 static int
-exit_status(const struct program *p, bool unicode)
+exit_status(const struct program *p, int status, bool unicode)
 {
-    int status = p->checkup != NULL ? checkup_exit_status(p->checkup)
-                 : p->repl != NULL  ? repl_exit_status(p->repl)
-                                    : oneshot_exit_status(p->oneshot);
-
     if (p->ended_by != 0)
         return 128 + p->ended_by;
     if (!out_is_gone(p->out) || p->tty != NULL)
@@ -342,12 +341,45 @@ exit_status(const struct program *p, bool unicode)
     return 128 + SIGPIPE;
 }
 
+/* What runs ends without a word. The service goes first, whose callbacks would
+   find nobody; in the opposite order of building otherwise. Each accepts what
+   was never built. */
+static void
+end_session(struct program *p)
+{
+    claude_free(take_ptr(&p->claude));
+    checkup_free(take_ptr(&p->checkup));
+    repl_free(take_ptr(&p->repl));
+    oneshot_free(take_ptr(&p->oneshot));
+    agent_free(take_ptr(&p->agent));
+    app_free(take_ptr(&p->app));
+    main_free_leftovers(p);
+}
+
+static void
+stop_when_done(const struct program *p)
+{
+    if (!p->waits_for_reader && !p->waits_for_service)
+        loop_stop(p->loop);
+}
+
+static void
+on_written(void *ctx)
+{
+    struct program *p = ctx;
+
+    p->waits_for_reader = false;
+    stop_when_done(p);
+}
+
 static void
 on_retired(void *ctx)
 {
     struct program *p = ctx;
 
-    loop_stop(p->loop);
+    p->waits_for_service = false;
+    loop_timer_remove(take_ptr(&p->notice));
+    stop_when_done(p);
 }
 
 static void
@@ -359,39 +391,50 @@ on_slow_end(void *ctx)
     view_note(p->view, "waiting for the end of the sandbox; Ctrl-C leaves it");
 }
 
-/* Nothing is billed that nobody uses. Who does not want to wait for a slow
-   service says so by a signal, which a key is once the modes are given back. */
+/* Nothing is billed that nobody uses. A key can say that this is not waited
+   for: with the modes of the terminal as they were, Ctrl-C is a signal. */
 static void
-retire_sandbox(struct program *p)
+begin_retiring(struct program *p)
 {
     if (p->sandbox == NULL || !sandbox_retire(p->sandbox, on_retired, p))
         return;
-    if (p->tty != NULL)
-        tty_restore(p->tty);
-    p->ended_by = 0;
+    p->waits_for_service = true;
     p->notice = loop_add_timer(p->loop, NOTICE_MS, on_slow_end, p);
-    loop_run(p->loop);
+    if (p->view != NULL)
+        view_status(p->view, NULL);
+    if (p->tty != NULL) {
+        /* Between two pictures, not within one. */
+        out_flush(p->out, EXIT_FLUSH_MS);
+        tty_restore(p->tty);
+    }
+}
+
+/* Off the terminal the reader may take as long as he likes. A signal ends all
+   waiting. */
+static void
+wait_for_rest(struct program *p)
+{
+    p->at_end = true;
+    begin_retiring(p);
+    p->waits_for_reader =
+        p->tty == NULL && !p->interrupted && out_queued(p->out) > 0;
+    if (p->waits_for_reader)
+        out_on_written(p->out, on_written, p);
+    if (p->waits_for_reader || p->waits_for_service)
+        loop_run(p->loop);
     loop_timer_remove(take_ptr(&p->notice));
     /* The terminal has shown the key. */
-    if (p->tty != NULL && p->ended_by == SIGINT)
+    if (p->hurried_by == SIGINT && p->tty != NULL)
         out_say(p->out, OUT_MAIN, "\n");
 }
 
-/* In the opposite order of building; each accepts what was never built. */
 static void
 take_down(struct program *p)
 {
-    checkup_free(p->checkup);
-    repl_free(take_ptr(&p->repl));
-    oneshot_free(take_ptr(&p->oneshot));
-    agent_free(p->agent);
-    app_free(take_ptr(&p->app));
-    main_free_leftovers(p);
-    retire_sandbox(p);
+    end_session(p);
     sandbox_free(p->sandbox);
     main_free_key_sources(p);
     runs_close(p->runs);
-    claude_free(p->claude);
     if (p->has_transport)
         transport_fini(&p->transport);
     free(p->headers);
@@ -437,8 +480,12 @@ run(struct program *p, int argc, char **argv, bool unicode)
         return report(&err, unicode);
     }
     loop_run(p->loop);
-    wait_for_reader(p);
-    status = exit_status(p, unicode);
+    status = p->checkup != NULL ? checkup_exit_status(p->checkup)
+             : p->repl != NULL  ? repl_exit_status(p->repl)
+                                : oneshot_exit_status(p->oneshot);
+    end_session(p);
+    wait_for_rest(p);
+    status = exit_status(p, status, unicode);
     take_down(p);
     memset(p, 0, sizeof(*p));
     return status;

@@ -62,8 +62,13 @@ struct program {
     struct loop_signal *signals[3];
     int ended_by;     /* a signal, or 0 */
     bool interrupted; /* by a signal: output need not be waited for */
-    bool waiting;     /* all is done, but the reader is slow */
-    struct loop_timer *notice;
+
+    /* When all is done: what is still waited for. */
+    bool at_end;
+    bool waits_for_reader;
+    bool waits_for_service;
+    int hurried_by;            /* a signal, or 0 */
+    struct loop_timer *notice; /* that the service is waited for */
 };
 
 /* A person at a terminal, both ways; else lines are read and text is written
@@ -79,7 +84,7 @@ struct sandbox_backend *main_make_backend(void *ctx, const char *name,
                                           struct error *err);
 void main_free_headers(struct program *p);
 
-/* After all that main_fill_service has filled was used for. */
+/* After the back ends and the leftovers, which borrow from them. */
 void main_free_key_sources(struct program *p);
 
 /* Fills the settings of the sandbox, local and limits. */

@@ -92,7 +92,7 @@ main_free_leftovers(struct program *p)
 {
     for (size_t i = 0; p->leftovers != NULL && i < p->config.n_sandboxes; i++)
         e2b_leftovers_free(p->leftovers[i]);
-    free(p->leftovers);
+    free(take_ptr(&p->leftovers));
 }
 
 /* ---- for the app ----------------------------------------------------------

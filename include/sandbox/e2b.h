@@ -2,9 +2,9 @@
 /*
  * The back end for E2B and the services that speak its protocol: a sandbox
  * there is made when it is opened, kept alive while it is used, and ended when
- * it is closed. Cells run in the service's interpreter of notebooks, or, where
- * it has none, in the one that the local sandbox has. The account's key goes to
- * the address of the API and to no other.
+ * the back end is retired. Cells run in the service's interpreter of notebooks,
+ * or, where it has none, in the one that the local sandbox has. The account's
+ * key goes to the address of the API and to no other.
  */
 #ifndef SANDBOX_E2B_H
 #define SANDBOX_E2B_H

@@ -274,9 +274,10 @@ typedef void (*sandbox_progress_fn)(void *ctx, uint64_t done_bytes,
 /*
  * The contract of a back end. struct sandbox calls one operation at a time,
  * never within a callback of the same back end, and only after open ended with
- * SANDBOX_DONE. Every operation but close ends by exactly one callback from
- * the loop, never within the call that began it; after cancel with
- * ERR_CANCELLED or, if it was too late, as it would have ended.
+ * SANDBOX_DONE; retire and close at any moment. Every operation but close ends
+ * by exactly one callback from the loop, never within the call that began it;
+ * after cancel with ERR_CANCELLED or, if it was too late, as it would have
+ * ended.
  */
 struct sandbox_ops {
     /* Makes the environment and the interpreter ready. May take minutes and
@@ -317,9 +318,9 @@ struct sandbox_ops {
                 off_t offset, off_t limit, sandbox_done_fn done, void *ctx);
 
     /* Stops every process and keeps what it has in memory; resume lets them go
-       on. Between the two nothing runs, and only resume, stop, info and close
-       are called. Errors: ERR_UNSUPPORTED; it is then as before. A resume that
-       fails has lost the interpreter. */
+       on. Between the two nothing runs, and only resume, stop, info, retire and
+       close are called. Errors: ERR_UNSUPPORTED; it is then as before. A resume
+       that fails has lost the interpreter. */
     void (*suspend)(struct sandbox_backend *b, sandbox_done_fn done, void *ctx);
     void (*resume)(struct sandbox_backend *b, sandbox_done_fn done, void *ctx);
 
@@ -342,16 +343,16 @@ struct sandbox_ops {
        no callback. */
     void (*info)(struct sandbox_backend *b, struct sandbox_info *info);
 
-    /* Ends what is billed, at any moment: what is in progress ends without
-       callbacks, and done comes once, from the loop, when nothing more can be
-       done about it (within seconds); on_left has told of what could not be
-       ended then. Only close may follow; before done it gives up. NULL: close
-       ends all there is. */
+    /* Ends what is billed: what is in progress ends without callbacks, and done
+       comes once, from the loop, when nothing more can be done about it (within
+       seconds); on_left has told of what could not be ended then. Only close
+       may follow; before done it gives up. NULL: close ends all there is. */
     void (*retire)(struct sandbox_backend *b, void (*done)(void *ctx),
                    void *ctx);
 
-    /* Ends everything at once, without callbacks, and frees. Leaves no process
-       and no file of its own behind. */
+    /* Ends everything on this machine at once, without callbacks, and frees.
+       Leaves no process and no file of its own behind. What a service runs is
+       left as it is; if retire has not ended it, on_left is told. */
     void (*close)(struct sandbox_backend *b);
 };
 
@@ -379,7 +380,8 @@ struct sandbox_backend {
      */
     void (*on_runaway)(void *ctx);
 
-    /* Set by struct sandbox: what is billed could not be ended. Same ctx. */
+    /* Set by struct sandbox for retire, and for close behind that: what is
+       billed could not be ended. text is borrowed. Same ctx. */
     void (*on_left)(void *ctx, const char *text);
 
     /* Set by struct sandbox while it calls stop: nothing will be wanted soon,
@@ -428,7 +430,7 @@ struct sandbox *sandbox_new(struct loop *loop, struct sandbox_backend *backend,
  * and running operations end without callbacks. True: done comes once, from
  * the loop. False: there is nothing to wait for. Afterwards only sandbox_free
  * may be called; before done it gives up what is still being ended, which
- * sandbox_on_left tells.
+ * sandbox_on_left tells. Not within a callback of sb.
  */
 bool sandbox_retire(struct sandbox *sb, void (*done)(void *ctx), void *ctx);
 
@@ -508,13 +510,14 @@ struct sandbox_op *sandbox_restart(struct sandbox *sb, sandbox_done_fn done,
                                    void *ctx);
 
 /*
- * Puts another back end in the place of this one, which is closed once the new
- * one is open, and loads the files there again. next: owned from now on. Ends
- * with SANDBOX_DONE (err NULL); with SANDBOX_RESTARTED when it is in its place,
- * but err says which files are not back (ERR_DATA) or that it was lost with
- * them; with SANDBOX_ERROR when it could not be opened or this was cancelled:
- * next is closed then, and all is as before. Of the loss the model is told as
- * after a restart. sandbox_on_open is told when the new one is in its place.
+ * Puts another back end in the place of this one, which is retired in the
+ * background once the new one is open, and loads the files there again. next:
+ * owned from now on. Ends with SANDBOX_DONE (err NULL); with SANDBOX_RESTARTED
+ * when it is in its place, but err says which files are not back (ERR_DATA) or
+ * that it was lost with them; with SANDBOX_ERROR when it could not be opened or
+ * this was cancelled: next is retired then, and all is as before. Of the loss
+ * the model is told as after a restart. sandbox_on_open is told when the new
+ * one is in its place.
  */
 struct sandbox_op *sandbox_switch(struct sandbox *sb,
                                   struct sandbox_backend *next,

@@ -58,8 +58,8 @@ void tty_cell_size(const struct tty *t, int *width_px, int *height_px);
    restored in between. */
 void tty_stop(struct tty *t);
 
-/* Gives the modes back as they were found and reads no more; tty_close does it
-   too. */
+/* Gives the modes back as they were found, reads no more and watches no signal:
+   no handler is called any more. tty_close does it too. */
 void tty_restore(struct tty *t);
 
 /* Restores the modes and closes; NULL is allowed. */

@@ -25,6 +25,7 @@
 #define DEFAULT_OUTPUT ((uint64_t)4 << 20)
 #define MAX_EGRESS_BYTES ((size_t)1024)
 #define MAX_ERRORS_BYTES 2048u
+#define CONNECT_MS 10000
 
 /* --- around calls from the loop --- */
 
@@ -481,7 +482,7 @@ static int
 check_config(struct e2b *e, struct error *err)
 {
     struct e2b_pair labels[E2B_N_LABELS];
-    size_t n = e2b_labels(&e->config, labels);
+    size_t n = e2b_labels(&e->config, e->id, labels);
     struct e2b_api_config config;
     AUTO_FREE char *url = NULL;
 
@@ -533,8 +534,8 @@ e2b_new(struct loop *loop, const struct e2b_config *config,
     sbuf_init(&e->errors, MAX_ERRORS_BYTES);
     e->http =
         http_new(loop, &(struct http_config){.user_agent = e->config.user_agent,
-                                             .connect_ms = E2B_CONNECT_MS});
-    if (check_config(e, err) < 0) {
+                                             .connect_ms = CONNECT_MS});
+    if (e2b_make_uuid(e->id, err) < 0 || check_config(e, err) < 0) {
         http_free(e->http);
         destroy(e);
         return NULL;

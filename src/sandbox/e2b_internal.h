@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The back end for services that speak the E2B protocol, in six parts: e2b.c
+ * The back end for services that speak the E2B protocol, in seven parts: e2b.c
  * makes the object and ends it; e2b_open.c makes a sandbox, or finds what is
  * still there of one, and an interpreter in it; e2b_run.c runs a cell or a
  * script and decides how it ended; e2b_loss.c finds out what is lost when
@@ -27,6 +27,7 @@
 #include "sandbox/e2b_files_internal.h"
 #include "sandbox/e2b_process_internal.h"
 #include "sandbox/e2b_runner_internal.h"
+#include "sandbox/e2b_wire_internal.h"
 #include "sandbox/sandbox.h"
 
 struct e2b_farewell;
@@ -34,8 +35,6 @@ struct e2b_sweep;
 struct key_ask;
 struct loop_task;
 struct loop_timer;
-
-#define E2B_CONNECT_MS 10000
 
 /* What it is at. */
 enum e2b_phase {
@@ -89,6 +88,7 @@ struct e2b_script {
 
 struct e2b {
     struct sandbox_backend base; /* first: what others hold */
+    char id[E2B_UUID_BYTES];     /* a label of what this one makes */
     struct loop *loop;
     struct e2b_config config; /* strings owned, but for the secrets */
     struct e2b_pair *envs;    /* owned; of config's texts */
@@ -134,8 +134,8 @@ struct e2b {
     void (*progress)(void *ctx, const char *what);
     void *progress_ctx;
 
-    size_t n_dirs;       /* that were made */
-    bool was_made_ready; /* the interpreter, but the connection broke */
+    size_t n_dirs;         /* that were made */
+    bool open_was_retried; /* the interpreter has begun once more */
 
     /* In progress; at most one of each. */
     struct e2b_call *call;
@@ -209,8 +209,8 @@ void e2b_open_begin(struct e2b *e);
 WARN_UNUSED int e2b_take_sandbox(struct e2b *e, struct e2b_result *result,
                                  struct error *err);
 
-/* After each answer that the API gave: whether it refused the key, which is
-   then asked for anew at the next open. */
+/* After an answer that the API gave: whether it refused the key, which is then
+   asked for anew at the next open. */
 void e2b_check_key(struct e2b *e, const struct e2b_result *result);
 
 /* Forgets what is known of the sandbox; it is gone. */

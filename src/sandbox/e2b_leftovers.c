@@ -59,7 +59,8 @@ struct e2b_leftovers {
 /* --- what both have in common --- */
 
 size_t
-e2b_labels(const struct e2b_config *config, struct e2b_pair *labels)
+e2b_labels(const struct e2b_config *config, const char *backend,
+           struct e2b_pair *labels)
 {
     size_t n = 0;
 
@@ -72,6 +73,9 @@ e2b_labels(const struct e2b_config *config, struct e2b_pair *labels)
     }
     if (config->run != NULL) {
         labels[n++] = (struct e2b_pair){E2B_LABEL_RUN, config->run};
+    }
+    if (backend != NULL) {
+        labels[n++] = (struct e2b_pair){E2B_LABEL_BACKEND, backend};
     }
     return n;
 }

@@ -23,15 +23,18 @@ struct loop;
 #define E2B_LABEL_ENTRY "entry"
 #define E2B_LABEL_OWNER "owner"
 #define E2B_LABEL_RUN "run"
+#define E2B_LABEL_BACKEND "backend"
 #define E2B_APP "sandpiper"
 
-enum { E2B_N_LABELS = 4 };
+enum { E2B_N_LABELS = 5 };
 
 /* The labels of what is made with these settings, into room for E2B_N_LABELS;
-   returns how many. With all of them, those of one back end are meant: a run
-   may have two of one account for a while. What they point to is borrowed from
-   config. */
-size_t e2b_labels(const struct e2b_config *config, struct e2b_pair *labels);
+   returns how many. backend: the id of the back end, without which those of
+   others of the run may be meant: one that ends has the settings of the next
+   one at times. NULL: no such label. What they point to is borrowed from the
+   arguments. */
+size_t e2b_labels(const struct e2b_config *config, const char *backend,
+                  struct e2b_pair *labels);
 
 struct e2b_sweep_options {
     /* Which sandboxes; copied. All that have these and are not keep are ended,

@@ -141,6 +141,7 @@ on_paused(void *ctx, struct e2b_result *result)
     struct error err = {0};
 
     e->call = NULL;
+    e2b_check_key(e, result);
     if (result->err == NULL) {
         e->is_paused = true;
         e2b_life_end(e);
@@ -258,6 +259,7 @@ on_killed(void *ctx, struct e2b_result *result)
     struct e2b *e = ctx;
 
     e->call = NULL;
+    e2b_check_key(e, result);
     if (result->err != NULL) {
         /* It is still billed: the end of the program ends it, if it is not used
            before that. */

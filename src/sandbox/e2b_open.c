@@ -103,16 +103,15 @@ on_swept(void *ctx, size_t n_ended, const struct error *err)
     e->n_strays -= e->n_strays > 0 && n_ended > 0 ? 1 : 0;
 }
 
-/* What was made without anybody's knowing its id is found by its labels; only
-   with that of the run it can be nobody else's. */
+/* What was made without anybody's knowing its id is found by its labels. */
 static void
 sweep(struct e2b *e)
 {
     struct e2b_pair labels[E2B_N_LABELS];
-    size_t n = e2b_labels(&e->config, labels);
+    size_t n = e2b_labels(&e->config, e->id, labels);
     struct error err = {0};
 
-    if (e->n_strays == 0 || e->config.run == NULL) {
+    if (e->n_strays == 0) {
         return;
     }
     e->sweep =
@@ -244,10 +243,10 @@ on_runner(void *ctx, const struct e2b_run_end *end)
         !e->is_new) {
         replace_sandbox(e);
     } else if (end->way == E2B_RUN_TROUBLE && end->trouble == E2B_TROUBLE_CUT &&
-               !e->was_made_ready) {
+               !e->open_was_retried) {
         /* Nothing of the person's has run in it. */
         LOG_INFO("once more: %s", err.msg);
-        e->was_made_ready = true;
+        e->open_was_retried = true;
         e->is_stale = true;
         open_runner(e);
     } else {
@@ -286,7 +285,7 @@ on_runner_ended(void *ctx, const struct e2b_run_end *end)
 static void
 open_runner(struct e2b *e)
 {
-    if (!e->was_made_ready) {
+    if (!e->open_was_retried) {
         tell(e, "starting Python in the sandbox");
     }
     if (e->runner == NULL || !e->is_stale) {
@@ -578,7 +577,7 @@ static int
 use_key(struct e2b *e, struct error *err)
 {
     struct e2b_pair labels[E2B_N_LABELS];
-    size_t n = e2b_labels(&e->config, labels);
+    size_t n = e2b_labels(&e->config, e->id, labels);
     struct e2b_api_config config;
     struct e2b_api *api = NULL;
 
@@ -623,7 +622,7 @@ e2b_open_begin(struct e2b *e)
     const struct secret *refused = e->key_is_bad ? e->own_key : NULL;
 
     e->runner_ready = false;
-    e->was_made_ready = false;
+    e->open_was_retried = false;
     if (e->config.key_source == NULL) {
         find_sandbox(e);
         return;

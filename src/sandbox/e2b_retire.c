@@ -5,6 +5,7 @@
 
 #include "sandbox/e2b_internal.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +15,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/loop.h"
-#include "net/http.h"
+#include "base/str.h"
 #include "sandbox/e2b_leftovers_internal.h"
 
 #define LOG_MODULE "e2b"
@@ -25,29 +26,35 @@
 #define MAKING_MS 6000
 #define LOOK_AGAIN_MS 500
 
+#define MAX_IDS 8
+
+/* One that is to be ended. */
+struct going {
+    char id[E2B_MAX_ID_BYTES + 1];
+    bool has_ended;
+};
+
 /* With requests of its own: what else was asked of the service is dropped. */
 struct e2b_farewell {
     struct e2b *e; /* borrowed: the owner */
     void (*done)(void *ctx);
     void *ctx;
 
-    struct http *http;   /* owned */
     struct e2b_api *api; /* owned; NULL: there is nothing to end */
     struct e2b_call *call;
-    struct loop_timer *limit;
-    struct loop_timer *pause;
-    struct loop_task *over; /* it is: done comes from the loop */
+    struct loop_timer *limit; /* then it is given up */
+    struct loop_timer *pause; /* then it is looked again */
+    struct loop_task *over;   /* done comes from the loop */
 
     struct e2b_pair labels[E2B_N_LABELS];
     size_t n_labels;
     bool looks;              /* for what is known by its labels alone */
-    int64_t making_until_ms; /* 0: none is being made */
-    char ids[8][E2B_MAX_ID_BYTES + 1];
+    bool is_listing;         /* call does that */
+    int64_t making_until_ms; /* monotonic; 0: none is being made */
+    struct going ids[MAX_IDS];
     size_t n_ids;
-    size_t next;
-    bool is_listing;
-    const char *failed; /* one of ids */
-    bool unknown;       /* whether there are others */
+    size_t next;  /* of ids: whose turn it is */
+    bool unknown; /* whether there are others */
 };
 
 static void end_next(struct e2b_farewell *f);
@@ -62,54 +69,56 @@ free_farewell(struct e2b_farewell *f)
     loop_timer_remove(f->pause);
     loop_task_remove(f->over);
     e2b_api_free(f->api);
-    http_free(f->http);
     free(f);
 }
 
-/* What is left is billed until its time is over, which nobody renews. id NULL:
-   not known. */
+/* --- what is left --- */
+
+/* It is billed until its time is over, which nobody renews. id NULL: it is not
+   known. */
 static void
-tell_left(const struct e2b *e, const struct e2b_api *api, const char *id)
+tell_left(const struct e2b_farewell *f, const char *id)
 {
-    int64_t left_ms = id != NULL ? e->end_ms - clock_wall_ms() : -1;
+    const struct e2b *e = f->e;
+    bool is_known = id != NULL && e->has_sandbox && str_eq(id, e->sandbox.id);
+    int64_t left_ms = is_known ? e->end_ms - clock_wall_ms() : -1;
+    AUTO_FREE char *what = NULL;
     AUTO_FREE char *text = NULL;
 
-    if (e->base.on_left == NULL) {
-        return;
-    }
     if (left_ms < 0) {
         left_ms = e->config.timeout_s * 1000;
     }
-    text = xasprintf(
-        "sandbox %s at %s could not be ended; it %s in %lld min at most",
-        id != NULL ? id : "of this run", e2b_api_host(api),
-        e->config.auto_pause ? "is paused by itself" : "ends by itself",
-        (long long)(left_ms / 60000 + 1));
+    if (is_known && e->is_paused) {
+        what = xstrdup("is paused, and stays");
+    } else {
+        what = xasprintf("%s in %lld min at most",
+                         e->config.auto_pause ? "is paused by itself"
+                                              : "ends by itself",
+                         (long long)(left_ms / 60000 + 1));
+    }
+    text =
+        xasprintf("sandbox %s at %s could not be ended; it %s",
+                  id != NULL ? id : "of this run", e2b_api_host(f->api), what);
     e->base.on_left(e->base.on_lost_ctx, text);
-}
-
-/* One that is not ended; NULL: it is not known. */
-static const char *
-find_left(const struct e2b_farewell *f)
-{
-    if (f->failed != NULL) {
-        return f->failed;
-    }
-    if (f->call != NULL && !f->is_listing) {
-        return f->ids[f->next - 1];
-    }
-    return f->next < f->n_ids ? f->ids[f->next] : NULL;
 }
 
 static void
 tell_what_is_left(const struct e2b_farewell *f)
 {
-    const char *id = find_left(f);
-
-    if (id != NULL || f->unknown || f->call != NULL || f->pause != NULL) {
-        tell_left(f->e, f->api, id);
+    if (f->api == NULL || f->e->base.on_left == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < f->n_ids; i++) {
+        if (!f->ids[i].has_ended) {
+            tell_left(f, f->ids[i].id);
+        }
+    }
+    if (f->unknown || f->is_listing || f->pause != NULL) {
+        tell_left(f, NULL);
     }
 }
+
+/* --- the end of it --- */
 
 static void
 on_over(void *ctx)
@@ -147,15 +156,15 @@ on_late(void *ctx)
     end_farewell(f);
 }
 
+/* --- step by step --- */
+
 static void
 on_ended(void *ctx, struct e2b_result *result)
 {
     struct e2b_farewell *f = ctx;
 
     f->call = NULL;
-    if (result->err != NULL && f->failed == NULL) {
-        f->failed = f->ids[f->next - 1];
-    }
+    f->ids[f->next - 1].has_ended = result->err == NULL;
     if (f->over == NULL) {
         end_next(f);
     }
@@ -171,26 +180,43 @@ on_pause_over(void *ctx)
     end_next(f);
 }
 
+/* id: of an answer that was checked, and so it fits. False: it was known, or
+   there are too many. */
+static bool
+add_id(struct e2b_farewell *f, const char *id)
+{
+    for (size_t i = 0; i < f->n_ids; i++) {
+        if (str_eq(f->ids[i].id, id)) {
+            return false;
+        }
+    }
+    if (f->n_ids == MAX_IDS) {
+        f->unknown = true;
+        return false;
+    }
+    memcpy(f->ids[f->n_ids++].id, id, strlen(id) + 1);
+    return true;
+}
+
 static void
 on_found(void *ctx, struct e2b_result *result)
 {
     struct e2b_farewell *f = ctx;
+    bool is_new = false;
 
     f->call = NULL;
     f->is_listing = false;
     f->unknown = result->err != NULL;
-    if (f->over != NULL) {
-        return;
+    for (size_t i = 0; i < result->n_sandboxes; i++) {
+        is_new |= add_id(f, result->sandboxes[i].id);
     }
-    if (result->err == NULL && result->n_sandboxes == 0 &&
-        clock_now_ms() < f->making_until_ms) {
-        f->pause = loop_add_timer(f->e->loop, LOOK_AGAIN_MS, on_pause_over, f);
-        return;
+    /* What was being made, unless it is one that was to be ended before. */
+    if (is_new && f->e->n_strays == 0) {
+        f->making_until_ms = 0;
     }
-    for (size_t i = 0; i < result->n_sandboxes && f->n_ids < LEN(f->ids); i++) {
-        memcpy(f->ids[f->n_ids++], result->sandboxes[i].id, sizeof(f->ids[0]));
+    if (f->over == NULL) {
+        end_next(f);
     }
-    end_next(f);
 }
 
 /* What is known goes first: the time may not do for a list. */
@@ -200,17 +226,18 @@ end_next(struct e2b_farewell *f)
     struct error err = {0};
 
     if (f->next < f->n_ids) {
-        f->call = e2b_api_kill(f->api, f->ids[f->next], on_ended, f, &err);
-        if (f->call == NULL && f->failed == NULL) {
-            f->failed = f->ids[f->next];
-        }
-        f->next++;
+        const char *id = f->ids[f->next++].id;
+
+        f->call = e2b_api_kill(f->api, id, on_ended, f, &err);
     } else if (f->looks) {
         f->looks = false;
         f->call =
             e2b_api_list(f->api, f->labels, f->n_labels, on_found, f, &err);
         f->is_listing = f->call != NULL;
         f->unknown = f->call == NULL;
+    } else if (clock_now_ms() < f->making_until_ms) {
+        f->pause = loop_add_timer(f->e->loop, LOOK_AGAIN_MS, on_pause_over, f);
+        return;
     }
     if (err.code != ERR_NONE) {
         LOG_WARN("%s", err.msg);
@@ -220,13 +247,6 @@ end_next(struct e2b_farewell *f)
     }
 }
 
-/* Whether there may be a sandbox that is billed. */
-static bool
-is_billed(const struct e2b *e)
-{
-    return e->has_sandbox || e->was_asked_for || e->n_strays > 0;
-}
-
 static void
 begin(struct e2b_farewell *f)
 {
@@ -234,13 +254,9 @@ begin(struct e2b_farewell *f)
     struct e2b_api_config config;
     struct error err = {0};
 
-    f->http = http_new(e->loop, &(struct http_config){
-                                    .user_agent = e->config.user_agent,
-                                    .connect_ms = E2B_CONNECT_MS,
-                                });
-    f->n_labels = e2b_labels(&e->config, f->labels);
+    f->n_labels = e2b_labels(&e->config, e->id, f->labels);
     e2b_fill_api_config(e, &config, f->labels, f->n_labels);
-    f->api = e2b_api_new(e->loop, f->http, &config, &err);
+    f->api = e2b_api_new(e->loop, e->http, &config, &err);
     if (f->api == NULL) {
         LOG_ERR("sandboxes are not ended: %s", err.msg);
         end_farewell(f);
@@ -248,9 +264,9 @@ begin(struct e2b_farewell *f)
     }
     f->limit = loop_add_timer(e->loop, END_MS, on_late, f);
     if (e->has_sandbox) {
-        memcpy(f->ids[f->n_ids++], e->sandbox.id, sizeof(f->ids[0]));
+        add_id(f, e->sandbox.id);
     }
-    f->looks = (e->was_asked_for || e->n_strays > 0) && e->config.run != NULL;
+    f->looks = e->was_asked_for || e->n_strays > 0;
     if (e->was_asked_for) {
         f->making_until_ms = clock_now_ms() + MAKING_MS;
     }
@@ -263,6 +279,7 @@ e2b_retire(struct sandbox_backend *b, void (*done)(void *ctx), void *ctx)
     struct e2b *e = (struct e2b *)b;
     struct e2b_farewell *f = xcalloc(1, sizeof(*f));
 
+    assert(e->farewell == NULL);
     e2b_drop_everything(e);
     /* What is under way there ends with it. */
     e2b_api_free(take_ptr(&e->api));
@@ -270,7 +287,7 @@ e2b_retire(struct sandbox_backend *b, void (*done)(void *ctx), void *ctx)
     f->done = done;
     f->ctx = ctx;
     e->farewell = f;
-    if (is_billed(e)) {
+    if (e->has_sandbox || e->was_asked_for || e->n_strays > 0) {
         begin(f);
     } else {
         end_farewell(f);
@@ -282,7 +299,7 @@ e2b_give_up(struct e2b *e)
 {
     struct e2b_farewell *f = take_ptr(&e->farewell);
 
-    if (f != NULL && f->api != NULL) {
+    if (f != NULL) {
         tell_what_is_left(f);
     }
     free_farewell(f);

@@ -380,6 +380,7 @@ static const struct sandbox_ops local_ops = {
     .snapshot = local_snapshot,
     .restore = local_restore,
     .info = local_info,
+    .retire = NULL,
     .close = local_close,
 };
 

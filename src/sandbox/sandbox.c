@@ -57,7 +57,6 @@ sandbox_exit(struct sandbox *sb)
     return false;
 }
 
-/* What is queued or runs, whose callers are not told. */
 void
 sandbox_drop_all(struct sandbox *sb)
 {

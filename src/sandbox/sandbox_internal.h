@@ -101,7 +101,7 @@ struct sandbox_log {
 
 struct sandbox {
     struct loop *loop;
-    struct sandbox_backend *backend; /* owned */
+    struct sandbox_backend *backend; /* owned; NULL: it was retired */
     struct sandbox_limits limits;
     enum sandbox_state state;
     struct error why;
@@ -206,7 +206,9 @@ void sandbox_tell_progress(void *ctx, const char *what);
 
 /* --- sandbox_queue.c --- */
 
-void sandbox_free_op(struct sandbox_op *op); /* NULL is allowed */
+/* The back end that a switch has not put in its place is retired. NULL is
+   allowed. */
+void sandbox_free_op(struct sandbox_op *op);
 
 /* Takes it out of the queue. */
 void sandbox_remove_op(struct sandbox *sb, struct sandbox_op *op);

@@ -5,6 +5,7 @@
 
 #include "sandbox/sandbox_internal.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -61,7 +62,8 @@ sandbox_retire_backend(struct sandbox *sb, struct sandbox_backend *backend)
         return;
     backend->on_lost = NULL;
     backend->on_runaway = NULL;
-    if (backend->ops->retire == NULL) {
+    /* Nobody would hear that it has ended. */
+    if (backend->ops->retire == NULL || sb->dead) {
         backend->ops->close(backend);
         return;
     }
@@ -89,6 +91,7 @@ sandbox_retire_fini(struct sandbox *sb)
 bool
 sandbox_retire(struct sandbox *sb, void (*done)(void *ctx), void *ctx)
 {
+    assert(sb->depth == 0);
     sandbox_retire_backend(sb, take_ptr(&sb->backend));
     sandbox_drop_all(sb);
     sb->on_retired = done;

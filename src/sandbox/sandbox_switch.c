@@ -94,8 +94,6 @@ void
 sandbox_switch_begin(struct sandbox_op *op)
 {
     op->running = true;
-    op->next_backend->on_left = sandbox_tell_left;
-    op->next_backend->on_lost_ctx = op->sb;
     op->next_backend->ops->open(op->next_backend, tell_progress, handle_opened,
                                 op);
 }

@@ -287,8 +287,13 @@ ask(struct app *app, const char *question)
     struct error err = {0};
 
     app->state = APP_ASKING;
-    if (agent_ask(app->agent, question, &err) == 0)
+    if (agent_ask(app->agent, question, &err) == 0) {
+        /* What the first answer may need gets ready meanwhile. */
+        if (!app->has_asked)
+            sandbox_open(app->config.sandbox);
+        app->has_asked = true;
         return;
+    }
     if (err.code == ERR_AUTH)
         explain_key(app);
     else

@@ -84,6 +84,7 @@ struct app {
     struct error err;
     bool quit;
     bool told_level; /* that isolation is reduced */
+    bool has_asked;  /* a question, at least one */
 
     struct app_file *files; /* owned */
     size_t n_files;

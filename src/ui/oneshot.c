@@ -44,7 +44,6 @@ struct oneshot {
     size_t line;
     char *where; /* owned; "stdin:3: " */
 
-    bool has_opened; /* the sandbox; a script of commands may need none */
     bool cancelled;
     bool ended;
     int status;
@@ -164,19 +163,6 @@ say_where(struct oneshot *o)
     view_set_where(o->config.view, o->where);
 }
 
-/* What a question needs gets ready while the service answers. */
-static void
-submit(struct oneshot *o, const char *line)
-{
-    AUTO_FREE char *text = str_trim(line);
-
-    if (text[0] != ':' && !o->has_opened) {
-        o->has_opened = true;
-        sandbox_open(o->config.sandbox);
-    }
-    app_submit(o->app, line);
-}
-
 static void
 next_line(struct oneshot *o)
 {
@@ -193,7 +179,7 @@ next_line(struct oneshot *o)
         if (str_blank(line) || line[0] == '#')
             continue;
         view_question(o->config.view, line);
-        submit(o, line);
+        app_submit(o->app, line);
         return;
     }
     if (rc < 0) {
@@ -224,7 +210,7 @@ next_of_demo(struct oneshot *o)
     }
     o->n_asked++;
     view_question(o->config.view, question);
-    submit(o, question);
+    app_submit(o->app, question);
 }
 
 static void
@@ -251,7 +237,7 @@ next(struct oneshot *o)
             return;
         }
         o->n_asked++;
-        submit(o, c->question);
+        app_submit(o->app, c->question);
         break;
     case ONESHOT_STDIN:
         next_line(o);

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The program killed by SIGKILL at random moments, its start included: no
 process of its sandbox lives on. KILL_ROUNDS and KILL_SEED change the number
-of rounds and repeat a failure."""
+of rounds (fewer with sanitizers) and repeat a failure."""
 
 import ctypes
 import os

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * A sandbox before back ends that write down what is asked of them, each with a
- * letter of its own, and a caller who writes down what he is told. Whoever
- * includes this uses all of it.
+ * letter of its own, and a caller who writes down what he is told.
  */
 #ifndef UNIT_SANDBOX_FAKES_H
 #define UNIT_SANDBOX_FAKES_H

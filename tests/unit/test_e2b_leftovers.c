@@ -571,7 +571,7 @@ start_sweep(const struct fixture *f, struct e2b_api *api, const char *keep,
     struct e2b_pair labels[E2B_N_LABELS];
     const struct e2b_sweep_options options = {
         .labels = labels,
-        .n_labels = e2b_labels(&f->config, labels),
+        .n_labels = e2b_labels(&f->config, NULL, labels),
         .keep = keep,
         .pauses_ms = pauses_ms,
         .n_pauses = LEN(pauses_ms),
@@ -633,7 +633,9 @@ test_labels(void **state)
     struct e2b_config config = {.name = "n", .owner = "o", .run = "r"};
 
     (void)state;
-    assert_int_equal(e2b_labels(&config, labels), 4);
+    assert_int_equal(e2b_labels(&config, "b", labels), 5);
+    assert_string_equal(labels[4].name, "backend");
+    assert_string_equal(labels[4].value, "b");
     assert_string_equal(labels[0].name, "app");
     assert_string_equal(labels[0].value, "sandpiper");
     assert_string_equal(labels[1].name, "entry");
@@ -641,7 +643,7 @@ test_labels(void **state)
     assert_string_equal(labels[2].value, "o");
     assert_string_equal(labels[3].name, "run");
     config = (struct e2b_config){0};
-    assert_int_equal(e2b_labels(&config, labels), 1);
+    assert_int_equal(e2b_labels(&config, NULL, labels), 1);
 }
 
 int

@@ -196,6 +196,33 @@ test_the_end_of_a_local_one(void **state)
     finish(&t, "A:run(wait,2) A:close ");
 }
 
+static void
+on_done_and_free(void *ctx, enum sandbox_end end, const struct error *err)
+{
+    struct test *t = ctx;
+
+    on_done(t, end, err);
+    sandbox_free(take_ptr(&t->sb));
+}
+
+/* Nobody is there any more to whom the end could be told. */
+static void
+test_the_sandbox_is_freed_by_a_switch_that_fails(void **state)
+{
+    struct test t;
+    struct fake *next = NULL;
+
+    (void)state;
+    begin_slow(&t);
+    next = slow(make_fake(&t, 'B'));
+    next->open_ends = ERR_AUTH;
+    t.n_open++;
+    sandbox_switch(t.sb, &next->sandbox.base, on_done_and_free, &t);
+    settle(&t, "B:open <1,auth> A:close B:close ");
+    loop_free(t.loop);
+    sbuf_fini(&t.log);
+}
+
 int
 main(void)
 {
@@ -205,6 +232,7 @@ main(void)
         cmocka_unit_test(test_the_end),
         cmocka_unit_test(test_the_end_that_is_given_up),
         cmocka_unit_test(test_the_end_of_a_local_one),
+        cmocka_unit_test(test_the_sandbox_is_freed_by_a_switch_that_fails),
     };
 
     return cmocka_run_group_tests_name("sandbox_retire", tests, NULL, NULL);
