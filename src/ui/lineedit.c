@@ -120,36 +120,13 @@ is_searching(void)
     return RL_ISSTATE(RL_STATE_ISEARCH | RL_STATE_NSEARCH) != 0;
 }
 
-static bool
-is_on(const char *variable)
-{
-    return str_eq(rl_variable_value(variable), "on");
-}
-
-/* What readline puts before the prompt when the user wants to see the mode. */
-static const char *
-mode_text(void)
-{
-    const char *text = "";
-
-    if (!is_on("show-mode-in-prompt"))
-        return text;
-    if (rl_editing_mode != 0)
-        text = rl_variable_value("emacs-mode-string");
-    else if (str_eq(rl_get_keymap_name(rl_get_keymap()), "vi-insert"))
-        text = rl_variable_value("vi-ins-mode-string");
-    else
-        text = rl_variable_value("vi-cmd-mode-string");
-    return text != NULL ? text : "";
-}
-
 /* Where the line stands at its byte n. */
 static struct lineedit_place
 find_place(const struct lineedit *le, int n, int columns)
 {
     struct lineedit_place at = {0};
     const char *prompt = rl_display_prompt != NULL ? rl_display_prompt : "";
-    const char *mode = mode_text();
+    const char *mode = lineedit_keys_mode();
 
     lineedit_advance(&at, mode, strlen(mode), columns, le->rows);
     lineedit_advance(&at, prompt, strlen(prompt), columns, le->rows);
@@ -356,32 +333,6 @@ update_mode(struct lineedit *le)
     tty_set_input_mode(le->tty, &mode);
 }
 
-static rl_command_func_t *
-find_command(const char *data, size_t len, int *type)
-{
-    return rl_function_of_keyseq_len(data, len, rl_get_keymap(), type);
-}
-
-static bool
-is_command(const char *data, size_t len, rl_command_func_t *command)
-{
-    int type = 0;
-
-    return find_command(data, len, &type) == command && type == ISFUNC;
-}
-
-/* Of a sequence that is not bound readline would take the beginning and insert
-   the rest. The beginning of a longer one is good for a key, which may be
-   followed by another. */
-static bool
-is_bound(enum input_kind kind, const char *data, size_t len)
-{
-    int type = 0;
-
-    return find_command(data, len, &type) != NULL &&
-           (type != ISKMAP || kind == INPUT_KEYS);
-}
-
 /* Ctrl-X and the like wait for one byte more, which must not be the first of
    several. */
 static void
@@ -397,7 +348,7 @@ take_keys(struct lineedit *le, enum input_kind kind, const char *data,
 {
     bool starts_quote = len == 1 && !le->quoted &&
                         !RL_ISSTATE(RL_STATE_MULTIKEY) &&
-                        is_command(data, len, rl_quoted_insert);
+                        lineedit_keys_is_command(data, len, rl_quoted_insert);
 
     if (le->quoted) {
         feed(le, data, len);
@@ -405,7 +356,7 @@ take_keys(struct lineedit *le, enum input_kind kind, const char *data,
         if ((unsigned char)data[0] >= 0x80)
             end_half_way(le);
         feed(le, data, len);
-    } else if (is_bound(kind, data, len)) {
+    } else if (lineedit_keys_is_bound(kind, data, len)) {
         end_half_way(le);
         feed(le, data, len);
     } else if (kind == INPUT_KEYS && rl_editing_mode == 0 && len == 2 &&
@@ -495,9 +446,9 @@ accepts(const struct lineedit_typed *a)
     if (a->kind == INPUT_ENTER)
         return true;
     return a->kind != INPUT_PASTE && len > 0 &&
-           (is_command(data, len, rl_newline) ||
-            is_command(data, len, rl_operate_and_get_next) ||
-            is_command(data, len, rl_vi_eof_maybe));
+           (lineedit_keys_is_command(data, len, rl_newline) ||
+            lineedit_keys_is_command(data, len, rl_operate_and_get_next) ||
+            lineedit_keys_is_command(data, len, rl_vi_eof_maybe));
 }
 
 static void
@@ -718,16 +669,8 @@ start_readline(struct lineedit *le)
        of the terminal when another redisplay is there already. */
     rl_redisplay_function = redisplay;
     rl_tty_set_echoing(1);
-    rl_variable_bind("enable-bracketed-paste", "off");
-    rl_variable_bind("page-completions", "off");
-    rl_variable_bind("input-meta", "on");
-    rl_variable_bind("output-meta", "on");
-    rl_variable_bind("convert-meta", "off");
-    /* It rings on stderr, past the output queue. */
-    rl_variable_bind("bell-style", "none");
-    /* It waits for half a second. */
-    rl_variable_bind("blink-matching-paren", "off");
-    le->user_sideways = is_on("horizontal-scroll-mode");
+    lineedit_keys_set_variables();
+    le->user_sideways = lineedit_keys_is_on("horizontal-scroll-mode");
     tty_size(le->tty, &columns, &rows);
     set_size(le, columns, rows);
     lineedit_keys_bind();

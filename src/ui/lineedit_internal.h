@@ -97,8 +97,8 @@ bool lineedit_words_is_directory(const char *word);
 void lineedit_add_list(struct sbuf *sb, char *const *words, size_t n_words,
                        int columns, int max_lines, bool unicode);
 
-/* ---- lineedit_keys: completion and keys of our own; these know readline ----
- */
+/* ---- lineedit_keys: completion, keys of our own, and what the user has set;
+   these know readline ---- */
 
 struct lineedit_keys {
     struct out *out;                    /* borrowed */
@@ -114,6 +114,25 @@ void lineedit_keys_start(struct lineedit_keys *k);
 
 /* Binds the keys, after it has been initialised. */
 void lineedit_keys_bind(void);
+
+/* Overrides what the user may have set and this editor cannot do. */
+void lineedit_keys_set_variables(void);
+
+/* Whether a variable of readline's is. */
+bool lineedit_keys_is_on(const char *variable);
+
+/* What readline puts before the prompt when the user wants to see the mode;
+   borrowed until the next call. */
+const char *lineedit_keys_mode(void);
+
+/* Whether the sequence is bound to that command. */
+bool lineedit_keys_is_command(const char *data, size_t len,
+                              int (*command)(int, int));
+
+/* Of a sequence that is not bound readline would take the beginning and insert
+   the rest. The beginning of a longer one is good for a key, which may be
+   followed by another. */
+bool lineedit_keys_is_bound(enum input_kind kind, const char *data, size_t len);
 void lineedit_keys_fini(struct lineedit_keys *k);
 
 #endif

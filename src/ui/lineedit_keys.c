@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/array.h"
 #include "base/sbuf.h"
+#include "base/str.h"
 #include "term/out.h"
 #include "ui/lineedit.h"
 #include "ui/lineedit_internal.h"
@@ -197,6 +198,67 @@ lineedit_keys_bind(void)
     }
     bind_over("\033[A", rl_get_previous_history, up_key, command_map);
     bind_over("\033[B", rl_get_next_history, down_key, command_map);
+}
+
+/* ---- what the user has set ---- */
+
+bool
+lineedit_keys_is_on(const char *variable)
+{
+    return str_eq(rl_variable_value(variable), "on");
+}
+
+const char *
+lineedit_keys_mode(void)
+{
+    const char *text = "";
+
+    if (!lineedit_keys_is_on("show-mode-in-prompt"))
+        return text;
+    if (rl_editing_mode != 0)
+        text = rl_variable_value("emacs-mode-string");
+    else if (str_eq(rl_get_keymap_name(rl_get_keymap()), "vi-insert"))
+        text = rl_variable_value("vi-ins-mode-string");
+    else
+        text = rl_variable_value("vi-cmd-mode-string");
+    return text != NULL ? text : "";
+}
+
+static rl_command_func_t *
+find_command(const char *data, size_t len, int *type)
+{
+    return rl_function_of_keyseq_len(data, len, rl_get_keymap(), type);
+}
+
+bool
+lineedit_keys_is_command(const char *data, size_t len, int (*command)(int, int))
+{
+    int type = 0;
+
+    return find_command(data, len, &type) == command && type == ISFUNC;
+}
+
+bool
+lineedit_keys_is_bound(enum input_kind kind, const char *data, size_t len)
+{
+    int type = 0;
+
+    return find_command(data, len, &type) != NULL &&
+           (type != ISKMAP || kind == INPUT_KEYS);
+}
+
+void
+lineedit_keys_set_variables(void)
+{
+    rl_variable_bind("enable-bracketed-paste", "off");
+    rl_variable_bind("page-completions", "off");
+    rl_variable_bind("input-meta", "on");
+    rl_variable_bind("output-meta", "on");
+    rl_variable_bind("convert-meta", "off");
+    /* It rings on stderr, past the output queue. */
+    rl_variable_bind("bell-style", "none");
+    /* It waits for half a second. */
+    rl_variable_bind("blink-matching-paren", "off");
 }
 
 /* ---- start and end ---- */
