@@ -97,10 +97,13 @@ struct e2b {
     char *unsure_egress; /* owned; the same where the service does not say it */
     enum e2b_phase phase;
 
-    struct http *http;            /* owned */
-    struct e2b_api *api;          /* owned; NULL: not opened yet */
-    const struct secret *own_key; /* borrowed: from config.key_source */
-    struct key_ask *key_asked;    /* borrowed: from it too */
+    struct http *http;               /* owned */
+    struct e2b_api *api;             /* owned; NULL: not opened yet */
+    const struct secret *own_key;    /* borrowed: from config.key_source */
+    struct key_ask *key_asked;       /* borrowed: from it too */
+    struct key_ask *other_key_asked; /* the same, while a sandbox is used ... */
+    bool other_key_was_asked;        /* ... and not accepted since */
+    void (*then)(struct e2b *e, const struct error *err); /* ... for this */
 
     /* The sandbox, whether running, paused, or of an unknown state. */
     bool has_sandbox;
@@ -212,6 +215,12 @@ WARN_UNUSED int e2b_take_sandbox(struct e2b *e, struct e2b_result *result,
 /* After an answer that the API gave: whether it refused the key, which is then
    asked for anew at the next open. */
 void e2b_check_key(struct e2b *e, const struct e2b_result *result);
+
+/* The service has refused the key while a sandbox is used: asks for another
+   one, and calls then when it is in use; or with what went wrong (borrowed).
+   False: there is none to ask for, or the last one was refused, too. */
+bool e2b_ask_other_key(struct e2b *e,
+                       void (*then)(struct e2b *e, const struct error *err));
 
 /* Forgets what is known of the sandbox; it is gone. */
 void e2b_forget_sandbox(struct e2b *e);

@@ -45,6 +45,19 @@ e2b_billed_ms(const struct e2b *e)
 /* --- its time --- */
 
 static void set_timer(struct e2b *e);
+static void renew(struct e2b *e);
+
+/* There are keys that live for less long than a sandbox. */
+static void
+on_key(struct e2b *e, const struct error *err)
+{
+    if (err != NULL) {
+        LOG_WARN("%s", err->msg);
+        set_timer(e);
+        return;
+    }
+    renew(e);
+}
 
 static void
 on_renewed(void *ctx, struct e2b_result *result)
@@ -73,20 +86,21 @@ on_renewed(void *ctx, struct e2b_result *result)
         }
     } else {
         LOG_WARN("%s", result->err->msg);
+        if (result->fault == E2B_FAULT_AUTH && e2b_ask_other_key(e, on_key)) {
+            return;
+        }
     }
     set_timer(e);
 }
 
 static void
-on_renew(void *ctx)
+renew(struct e2b *e)
 {
-    struct e2b *e = ctx;
     struct error err = {0};
 
-    e->renew_timer = NULL;
     /* Without an interpreter nobody is idle in it, and it would be billed for
        as long as the program lives. */
-    if (e->renewal != NULL || e->phase == E2B_PHASE_SHUT) {
+    if (e->renewal != NULL || e->phase == E2B_PHASE_SHUT || !e->has_sandbox) {
         set_timer(e);
         return;
     }
@@ -96,6 +110,15 @@ on_renew(void *ctx)
         LOG_WARN("%s", err.msg);
         set_timer(e);
     }
+}
+
+static void
+on_renew(void *ctx)
+{
+    struct e2b *e = ctx;
+
+    e->renew_timer = NULL;
+    renew(e);
 }
 
 static void

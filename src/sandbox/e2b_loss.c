@@ -204,6 +204,16 @@ reconnect(struct e2b *e)
 }
 
 static void
+on_key(struct e2b *e, const struct error *err)
+{
+    if (err != NULL) {
+        handle_unreachable(e, err);
+    } else {
+        look(e);
+    }
+}
+
+static void
 on_looked(void *ctx, struct e2b_result *result)
 {
     struct e2b *e = ctx;
@@ -219,7 +229,8 @@ on_looked(void *ctx, struct e2b_result *result)
         reconnect(e);
     } else if (result->fault == E2B_FAULT_GONE) {
         handle_gone(e);
-    } else {
+    } else if (result->fault != E2B_FAULT_AUTH ||
+               !e2b_ask_other_key(e, on_key)) {
         handle_unreachable(e, result->err);
     }
 }

@@ -142,6 +142,8 @@ e2b_open_drop(struct e2b *e)
     stop_sweep(e);
     key_ask_drop(e->key_asked);
     e->key_asked = NULL;
+    key_ask_drop(e->other_key_asked);
+    e->other_key_asked = NULL;
     e2b_file_drop(e->file);
     e->file = NULL;
     e2b_process_drop(e->process);
@@ -570,26 +572,34 @@ e2b_check_key(struct e2b *e, const struct e2b_result *result)
         e->key_is_bad = true;
     } else if (result->err == NULL) {
         e->key_is_bad = false;
+        e->other_key_was_asked = false;
     }
 }
 
+/* What is under way with the old one ends without callbacks. */
 static int
-use_key(struct e2b *e, struct error *err)
+use_key(struct e2b *e, const struct secret *key, struct error *err)
 {
     struct e2b_pair labels[E2B_N_LABELS];
     size_t n = e2b_labels(&e->config, e->id, labels);
+    const struct secret *old = e->own_key;
     struct e2b_api_config config;
     struct e2b_api *api = NULL;
 
-    e2b_fill_api_config(e, &config, labels, n);
-    api = e2b_api_new(e->loop, e->http, &config, err);
-    if (api == NULL) {
-        return -1;
+    e->own_key = key;
+    if (key != old) {
+        e2b_fill_api_config(e, &config, labels, n);
+        api = e2b_api_new(e->loop, e->http, &config, err);
+        if (api == NULL) {
+            e->own_key = old;
+            return -1;
+        }
+        stop_sweep(e);
+        e2b_api_free(e->api);
+        e->api = api;
+        e->call = e->renewal = NULL;
     }
-    stop_sweep(e);
-    e2b_api_free(e->api);
-    e->api = api;
-    e->call = e->renewal = NULL;
+    e->key_is_bad = false;
     return 0;
 }
 
@@ -597,22 +607,51 @@ static void
 on_key(void *ctx, const struct secret *key, const struct error *err)
 {
     struct e2b *e = ctx;
-    const struct secret *old = e->own_key;
     struct error mine = {0};
 
     e->key_asked = NULL;
     if (err != NULL) {
         fail(e, err);
-        return;
-    }
-    e->own_key = key;
-    if (key != old && use_key(e, &mine) < 0) {
-        e->own_key = old;
+    } else if (use_key(e, key, &mine) < 0) {
         fail(e, &mine);
-        return;
+    } else {
+        find_sandbox(e);
     }
-    e->key_is_bad = false;
-    find_sandbox(e);
+}
+
+static void
+on_other_key(void *ctx, const struct secret *key, const struct error *err)
+{
+    struct e2b *e = ctx;
+    void (*then)(struct e2b * e, const struct error *err) = take_ptr(&e->then);
+    struct error mine = {0};
+
+    e->other_key_asked = NULL;
+    if (err != NULL) {
+        mine = *err;
+    } else if (e->call != NULL) {
+        /* Another time: the source has it by then. */
+        e->other_key_was_asked = false;
+        error_fill(&mine, ERR_AUTH, "the key changes while it is in use");
+    } else {
+        (void)!use_key(e, key, &mine);
+    }
+    then(e, mine.code != ERR_NONE ? &mine : NULL);
+}
+
+bool
+e2b_ask_other_key(struct e2b *e,
+                  void (*then)(struct e2b *e, const struct error *err))
+{
+    if (e->config.key_source == NULL || e->other_key_was_asked ||
+        e->other_key_asked != NULL) {
+        return false;
+    }
+    e->other_key_was_asked = true;
+    e->then = then;
+    e->other_key_asked =
+        key_source_ask(e->config.key_source, e->own_key, on_other_key, e);
+    return true;
 }
 
 /* At each open: another user of the source may have a newer key. */

@@ -17,6 +17,7 @@
 #include "base/loop.h"
 #include "base/str.h"
 #include "sandbox/e2b_leftovers_internal.h"
+#include "sandbox/key_source.h"
 
 #define LOG_MODULE "e2b"
 
@@ -42,6 +43,8 @@ struct e2b_farewell {
 
     struct e2b_api *api; /* owned; NULL: there is nothing to end */
     struct e2b_call *call;
+    struct key_ask *key_asked; /* borrowed: from the source of e */
+    bool key_was_asked;
     struct loop_timer *limit; /* then it is given up */
     struct loop_timer *pause; /* then it is looked again */
     struct loop_task *over;   /* done comes from the loop */
@@ -68,6 +71,7 @@ free_farewell(struct e2b_farewell *f)
     loop_timer_remove(f->limit);
     loop_timer_remove(f->pause);
     loop_task_remove(f->over);
+    key_ask_drop(f->key_asked);
     e2b_api_free(f->api);
     free(f);
 }
@@ -156,6 +160,61 @@ on_late(void *ctx)
     end_farewell(f);
 }
 
+/* --- the key --- */
+
+static int
+make_api(struct e2b_farewell *f, struct error *err)
+{
+    struct e2b *e = f->e;
+    struct e2b_api_config config;
+
+    f->n_labels = e2b_labels(&e->config, e->id, f->labels);
+    e2b_fill_api_config(e, &config, f->labels, f->n_labels);
+    f->api = e2b_api_new(e->loop, e->http, &config, err);
+    return f->api != NULL ? 0 : -1;
+}
+
+/* The one that there was is good for a message at least. */
+static void
+on_key(void *ctx, const struct secret *key, const struct error *err)
+{
+    struct e2b_farewell *f = ctx;
+    struct e2b_api *old = f->api;
+    struct error mine = {0};
+
+    f->key_asked = NULL;
+    if (err != NULL) {
+        mine = *err;
+    } else {
+        f->e->own_key = key;
+        if (make_api(f, &mine) < 0) {
+            f->api = old;
+        } else {
+            e2b_api_free(old);
+        }
+    }
+    if (mine.code != ERR_NONE) {
+        LOG_WARN("%s", mine.msg);
+        end_farewell(f);
+        return;
+    }
+    end_next(f);
+}
+
+/* Once; what was refused is its turn again then. */
+static bool
+ask_other_key(struct e2b_farewell *f, const struct e2b_result *result)
+{
+    if (result->fault != E2B_FAULT_AUTH || f->key_was_asked ||
+        f->over != NULL || f->e->config.key_source == NULL) {
+        return false;
+    }
+    f->key_was_asked = true;
+    f->key_asked =
+        key_source_ask(f->e->config.key_source, f->e->own_key, on_key, f);
+    return true;
+}
+
 /* --- step by step --- */
 
 static void
@@ -165,7 +224,9 @@ on_ended(void *ctx, struct e2b_result *result)
 
     f->call = NULL;
     f->ids[f->next - 1].has_ended = result->err == NULL;
-    if (f->over == NULL) {
+    if (ask_other_key(f, result)) {
+        f->next--;
+    } else if (f->over == NULL) {
         end_next(f);
     }
 }
@@ -207,6 +268,10 @@ on_found(void *ctx, struct e2b_result *result)
     f->call = NULL;
     f->is_listing = false;
     f->unknown = result->err != NULL;
+    if (ask_other_key(f, result)) {
+        f->looks = true;
+        return;
+    }
     for (size_t i = 0; i < result->n_sandboxes; i++) {
         is_new |= add_id(f, result->sandboxes[i].id);
     }
@@ -251,13 +316,9 @@ static void
 begin(struct e2b_farewell *f)
 {
     struct e2b *e = f->e;
-    struct e2b_api_config config;
     struct error err = {0};
 
-    f->n_labels = e2b_labels(&e->config, e->id, f->labels);
-    e2b_fill_api_config(e, &config, f->labels, f->n_labels);
-    f->api = e2b_api_new(e->loop, e->http, &config, &err);
-    if (f->api == NULL) {
+    if (make_api(f, &err) < 0) {
         LOG_ERR("sandboxes are not ended: %s", err.msg);
         end_farewell(f);
         return;

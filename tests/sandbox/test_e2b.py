@@ -10,7 +10,6 @@ import json
 import os
 import socket
 import sys
-import tempfile
 import threading
 import time
 
@@ -743,46 +742,6 @@ def test_the_end_when_there_is_no_list():
         assert sb.process.wait(60 * tap.FACTOR) == 0
         assert known not in sb.server.sandboxes, sb.server.requests
         held.release()
-
-
-@tap.timeout(TIMEOUT_S)
-def test_the_key_by_a_command():
-    with E2bSession("key_command=echo " + KEY,
-                    env={"E2B_API_KEY": ""}) as sb:
-        ok(sb.cell("1"))
-    with E2bSession("key_command=echo no >&2; exit 3",
-                    env={"E2B_API_KEY": ""}) as sb:
-        cell = sb.cell("1", timeout=60)
-        assert cell.end == "error" and "api_key_command" in cell.message, cell
-        assert count(sb, "sandboxes") == 0
-
-
-@tap.timeout(TIMEOUT_S)
-def test_a_key_that_was_changed_while_it_was_used():
-    """The service refuses the one that made the sandbox: the command is run
-    again, and the sandbox is found with the new one."""
-    with tempfile.TemporaryDirectory() as place:
-        key, runs = os.path.join(place, "key"), os.path.join(place, "runs")
-
-        def change(text):
-            with open(key, "w") as out:
-                out.write(text)
-
-        change(KEY)
-        with E2bSession("key_command=echo >>%s; cat %s" % (runs, key),
-                        "auto_pause=1", env={"E2B_API_KEY": ""}) as sb:
-            ok(sb.cell("x = 7"))
-            ok(sb.cell("x += 1"))
-            assert os.path.getsize(runs) == 1
-            change("e2b_another")
-            sb.server.keys = ("e2b_another",)
-            sb.server.advance(100000)
-            cell = sb.cell("print(x)", timeout=60)
-            assert cell.end == "lost" and "key" in cell.message, cell
-            assert os.path.getsize(runs) == 1
-            cell = sb.cell("print(1)", timeout=60)
-            assert cell.stdout == "1\n", cell
-            assert os.path.getsize(runs) == 2 and n_created(sb) == 1
 
 
 def main():
