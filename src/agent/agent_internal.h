@@ -179,10 +179,11 @@ struct agent {
     uint64_t n_left_out;
     struct sbuf left_out; /* names of the first of them */
     uint64_t n_unlisted;  /* that were not looked at, the last time */
-    char *not_listed;    /* owned: why the files of the last cell are not known,
-                            for the end of the turn; NULL: they are */
-    uint64_t late_bytes; /* that may be copied though the turn is to end */
-    int copy_fd;         /* owned; -1: none */
+    char *not_listed; /* owned: why the files of the last cell are not known,
+                         for the end of the turn; NULL: they are */
+    unsigned not_listed_in; /* sandbox_workspace of then */
+    uint64_t late_bytes;    /* that may be copied though the turn is to end */
+    int copy_fd;            /* owned; -1: none */
 
     struct error sink_err;
     struct error end_err;

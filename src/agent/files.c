@@ -473,6 +473,7 @@ note_not_listed(struct agent *a, const struct error *err)
     a->not_listed = xasprintf("files that cell %d made could not be looked "
                               "for: %s",
                               a->cell, err->msg);
+    a->not_listed_in = sandbox_workspace(a->config.sandbox);
     context_add_note(&a->context, a->not_listed);
 }
 
@@ -481,7 +482,9 @@ agent_tell_not_listed(struct agent *a)
 {
     AUTO_FREE char *text = take_ptr(&a->not_listed);
 
-    if (text != NULL && a->end_err.code == ERR_NONE)
+    /* Of a workspace that is gone it is said that it is. */
+    if (text != NULL && a->end_err.code == ERR_NONE &&
+        a->not_listed_in == sandbox_workspace(a->config.sandbox))
         agent_notice(a, EVENT_WARNING, text);
 }
 
