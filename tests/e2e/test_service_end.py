@@ -4,6 +4,7 @@
 want to: at the end of the program, at a change of the sandbox, and where there
 need not be one."""
 
+import contextlib
 import os
 import signal
 import sys
@@ -29,6 +30,16 @@ NOT_LATE_S = 8
 def at(e2b):
     return {"E2B_API_URL": e2b.url, "E2B_SANDBOX_URL": e2b.url,
             "E2B_API_KEY": e2b.key}
+
+
+@contextlib.contextmanager
+def in_use():
+    """A service and a session with a sandbox there."""
+    with E2bServer() as e2b, Place() as place:
+        with place.repl(None, "--sandbox", "e2b", env=at(e2b)) as s:
+            s.at_prompt()
+            s.ask(":vars")
+            yield e2b, s
 
 
 def held(e2b, words):
@@ -85,22 +96,19 @@ def test_a_question_has_one_made_at_once():
 
 @tap.timeout(180)
 def test_ctrl_c_leaves_a_slow_service():
-    """Protections: retire_sandbox() in main.c, tty_restore()."""
-    with E2bServer() as e2b, Place() as place:
-        with place.repl(None, "--sandbox", "e2b", env=at(e2b)) as s:
-            s.at_prompt()
-            s.ask(":vars")
-            made = e2b.sandbox().id
-            fault = held(e2b, "DELETE /sandboxes/")
-            s.send(b"\x04")
-            s.shows(WAITS + "; Ctrl-C leaves it")
-            s.resize(70, 30)
-            start = s.send(b"\x03")
-            assert s.wait_exit(STEP_S) == 0
-            assert time.monotonic() - start < NOT_LATE_S
-            s.has("warning: sandbox %s at 127.0.0.1" % made)
-            s.has(LEFT)
-            s.has_not("^Cwarning")
+    """Protections: tty_restore() in begin_retiring(), main.c."""
+    with in_use() as (e2b, s):
+        made = e2b.sandbox().id
+        fault = held(e2b, "DELETE /sandboxes/")
+        s.send(b"\x04")
+        s.shows(WAITS + "; Ctrl-C leaves it")
+        s.resize(70, 30)
+        start = s.send(b"\x03")
+        assert s.wait_exit(STEP_S) == 0
+        assert time.monotonic() - start < NOT_LATE_S
+        s.has("warning: sandbox %s at 127.0.0.1" % made)
+        s.has(LEFT)
+        s.has_not("^Cwarning")
         fault.release()
 
 
@@ -156,19 +164,16 @@ def test_nobody_is_told_of_a_reply_that_goes_on():
 @tap.timeout(180)
 def test_a_terminal_that_is_closed_does_not_leave_it():
     """It is gone, and SIGHUP comes from two sides."""
-    with E2bServer() as e2b, Place() as place:
-        with place.repl(None, "--sandbox", "e2b", env=at(e2b)) as s:
-            s.at_prompt()
-            s.ask(":vars")
-            fault = held(e2b, "DELETE /sandboxes/")
-            s.signal(signal.SIGHUP)
-            assert fault.reached.wait(STEP_S)
-            s.signal(signal.SIGHUP)
-            s.shows(WAITS)
-            s.signal(signal.SIGHUP)
-            fault.release()
-            assert s.wait_exit(STEP_S) == 128 + signal.SIGHUP
-            s.has_not(LEFT)
+    with in_use() as (e2b, s):
+        fault = held(e2b, "DELETE /sandboxes/")
+        s.signal(signal.SIGHUP)
+        assert fault.reached.wait(STEP_S)
+        s.signal(signal.SIGHUP)
+        s.shows(WAITS)
+        s.signal(signal.SIGHUP)
+        fault.release()
+        assert s.wait_exit(STEP_S) == 128 + signal.SIGHUP
+        s.has_not(LEFT)
         assert is_empty(e2b)
 
 
@@ -191,16 +196,13 @@ def test_a_slow_reader_does_not_keep_it():
 @tap.timeout(120)
 def test_it_is_waited_for():
     """A service that is slow, but not too slow: nothing is left."""
-    with E2bServer() as e2b, Place() as place:
-        with place.repl(None, "--sandbox", "e2b", env=at(e2b)) as s:
-            s.at_prompt()
-            s.ask(":vars")
-            fault = held(e2b, "DELETE /sandboxes/")
-            s.send(b"\x04")
-            s.shows(WAITS)
-            fault.release()
-            assert s.wait_exit(STEP_S) == 0
-            s.has_not(LEFT)
+    with in_use() as (e2b, s):
+        fault = held(e2b, "DELETE /sandboxes/")
+        s.send(b"\x04")
+        s.shows(WAITS)
+        fault.release()
+        assert s.wait_exit(STEP_S) == 0
+        s.has_not(LEFT)
         assert is_empty(e2b)
 
 
@@ -209,33 +211,27 @@ def test_it_is_waited_for():
 @tap.timeout(180)
 def test_the_old_one_ends_behind_the_prompt():
     """Protection: sandbox_retire_backend()."""
-    with E2bServer() as e2b, Place() as place:
-        with place.repl(None, "--sandbox", "e2b", env=at(e2b)) as s:
-            s.at_prompt()
-            s.ask(":vars")
-            fault = held(e2b, "DELETE /sandboxes/")
-            s.ask(":sandbox local")
-            s.has("the sandbox is local now")
-            assert fault.reached.wait(STEP_S)
-            s.ask(":vars")
-            assert all(r.status is None for r in e2b.find("DELETE /sandboxes/"))
-            fault.release()
-            wait_until(lambda: is_empty(e2b), STEP_S, "it is ended")
+    with in_use() as (e2b, s):
+        fault = held(e2b, "DELETE /sandboxes/")
+        s.ask(":sandbox local")
+        s.has("the sandbox is local now")
+        assert fault.reached.wait(STEP_S)
+        s.ask(":vars")
+        assert all(r.status is None for r in e2b.find("DELETE /sandboxes/"))
+        fault.release()
+        wait_until(lambda: is_empty(e2b), STEP_S, "it is ended")
 
 
 @tap.timeout(180)
 def test_an_old_one_that_cannot_be_ended_is_said():
-    with E2bServer() as e2b, Place() as place:
-        with place.repl(None, "--sandbox", "e2b", env=at(e2b)) as s:
-            s.at_prompt()
-            s.ask(":vars")
-            made = e2b.sandbox().id
-            e2b.fail("DELETE /sandboxes/", times=99, status=403,
-                     body=b'{"code":403,"message":"no"}')
-            s.ask(":sandbox local")
-            s.shows(LEFT)
-            s.has("sandbox %s at" % made)
-            s.at_prompt()
+    with in_use() as (e2b, s):
+        made = e2b.sandbox().id
+        e2b.fail("DELETE /sandboxes/", times=99, status=403,
+                 body=b'{"code":403,"message":"no"}')
+        s.ask(":sandbox local")
+        s.shows(LEFT)
+        s.has("sandbox %s at" % made)
+        s.at_prompt()
 
 
 @tap.timeout(180)

@@ -130,14 +130,8 @@ def test_a_key_that_stays_wrong_is_not_asked_for_again_and_again():
                    "it is renewed")
 
 
-def main():
-    why = unavailable()
-    tests = [(name, function) for name, function in sorted(globals().items())
-             if name.startswith("test_")]
-    if why:
-        tests = [(name, lambda: tap.skip(why)) for name, _ in tests]
-    sys.exit(tap.run_tests(tests, sys.argv[1:]))
-
-
 if __name__ == "__main__":
-    main()
+    reason = unavailable()
+    if reason:
+        tap.skip_all(reason)
+    tap.main(globals())
