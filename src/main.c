@@ -23,6 +23,7 @@
 #include "agent/agent.h"
 #include "base/alloc.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/loop.h"
@@ -35,6 +36,7 @@
 #include "store/recorder.h"
 #include "store/runs.h"
 #include "store/session.h"
+#include "term/input.h"
 #include "term/out.h"
 #include "term/tty.h"
 #include "ui/checkup.h"
@@ -46,8 +48,9 @@
 
 /* After that it is said what the end of the program waits for. */
 #define NOTICE_MS 1000
-/* Most that a terminal may take for what is to be drawn before that. */
-#define EXIT_FLUSH_MS 1000
+#define SAME_SIGNAL_MS 300
+/* Most that a service may take for the end of sandboxes then. */
+#define RETIRE_MS 10000
 
 /* ---- before anything ------------------------------------------------------
  */
@@ -215,9 +218,10 @@ on_signal_at_end(struct program *p, int signo)
     if (p->waits_for_reader)
         p->ended_by = signo;
     p->waits_for_reader = false;
-    if (signo == SIGHUP && p->waits_for_service)
+    /* Who ends a program may send several signals at once, and mean one. */
+    if (p->waits_for_service &&
+        (signo == SIGHUP || clock_now_ms() - p->end_ms < SAME_SIGNAL_MS))
         return;
-    p->hurried_by = signo;
     loop_stop(p->loop);
 }
 
@@ -379,7 +383,17 @@ on_retired(void *ctx)
 
     p->waits_for_service = false;
     loop_timer_remove(take_ptr(&p->notice));
+    loop_timer_remove(take_ptr(&p->limit));
     stop_when_done(p);
+}
+
+static void
+on_late_end(void *ctx)
+{
+    struct program *p = ctx;
+
+    p->limit = NULL;
+    on_retired(p);
 }
 
 static void
@@ -391,8 +405,58 @@ on_slow_end(void *ctx)
     view_note(p->view, "waiting for the end of the sandbox; Ctrl-C leaves it");
 }
 
-/* Nothing is billed that nobody uses. A key can say that this is not waited
-   for: with the modes of the terminal as they were, Ctrl-C is a signal. */
+/* Keys at the end: Ctrl-C. What else is typed is for the shell, which gets the
+   terminal as soon as all is drawn; from then on Ctrl-C is a signal. */
+static void
+on_unit_at_end(void *ctx, const struct input_unit *unit)
+{
+    const struct program *p = ctx;
+
+    if (unit->kind == INPUT_INTERRUPT)
+        loop_stop(p->loop);
+}
+
+static void
+on_resize_at_end(void *ctx, int columns, int rows)
+{
+    struct program *p = ctx;
+
+    out_set_size(p->out, columns, rows);
+}
+
+static void
+ignore(void *ctx)
+{
+    (void)ctx;
+}
+
+static void
+on_drawn(void *ctx)
+{
+    struct program *p = ctx;
+
+    if (p->waits_for_service)
+        tty_restore(p->tty);
+}
+
+static void
+hand_back_terminal(struct program *p)
+{
+    static const struct tty_handlers on = {
+        .on_unit = on_unit_at_end,
+        .on_resize = on_resize_at_end,
+        .on_caps = ignore,
+        .on_gone = ignore,
+    };
+
+    tty_set_handlers(p->tty, &on, p);
+    if (out_queued(p->out) == 0)
+        tty_restore(p->tty);
+    else
+        out_on_written(p->out, on_drawn, p);
+}
+
+/* Nothing is billed that nobody uses. */
 static void
 begin_retiring(struct program *p)
 {
@@ -400,13 +464,12 @@ begin_retiring(struct program *p)
         return;
     p->waits_for_service = true;
     p->notice = loop_add_timer(p->loop, NOTICE_MS, on_slow_end, p);
+    p->limit = loop_add_timer(
+        p->loop, p->is_hurried ? SAME_SIGNAL_MS : RETIRE_MS, on_late_end, p);
     if (p->view != NULL)
         view_status(p->view, NULL);
-    if (p->tty != NULL) {
-        /* Between two pictures, not within one. */
-        out_flush(p->out, EXIT_FLUSH_MS);
-        tty_restore(p->tty);
-    }
+    if (p->tty != NULL)
+        hand_back_terminal(p);
 }
 
 /* Off the terminal the reader may take as long as he likes. A signal ends all
@@ -415,6 +478,7 @@ static void
 wait_for_rest(struct program *p)
 {
     p->at_end = true;
+    p->end_ms = clock_now_ms();
     begin_retiring(p);
     p->waits_for_reader =
         p->tty == NULL && !p->interrupted && out_queued(p->out) > 0;
@@ -423,9 +487,11 @@ wait_for_rest(struct program *p)
     if (p->waits_for_reader || p->waits_for_service)
         loop_run(p->loop);
     loop_timer_remove(take_ptr(&p->notice));
-    /* The terminal has shown the key. */
-    if (p->hurried_by == SIGINT && p->tty != NULL)
+    loop_timer_remove(take_ptr(&p->limit));
+    /* The terminal may have shown a key. */
+    if (p->waits_for_service && p->tty != NULL)
         out_say(p->out, OUT_MAIN, "\n");
+    out_on_written(p->out, NULL, NULL);
 }
 
 static void
@@ -483,6 +549,7 @@ run(struct program *p, int argc, char **argv, bool unicode)
     status = p->checkup != NULL ? checkup_exit_status(p->checkup)
              : p->repl != NULL  ? repl_exit_status(p->repl)
                                 : oneshot_exit_status(p->oneshot);
+    p->is_hurried = p->repl != NULL && repl_is_hurried(p->repl);
     end_session(p);
     wait_for_rest(p);
     status = exit_status(p, status, unicode);

@@ -65,10 +65,12 @@ struct program {
 
     /* When all is done: what is still waited for. */
     bool at_end;
+    bool is_hurried; /* by a Ctrl-C behind the key that leaves */
     bool waits_for_reader;
     bool waits_for_service;
-    int hurried_by;            /* a signal, or 0 */
+    int64_t end_ms;            /* monotonic; when it began */
     struct loop_timer *notice; /* that the service is waited for */
+    struct loop_timer *limit;  /* of that */
 };
 
 /* A person at a terminal, both ways; else lines are read and text is written

@@ -46,6 +46,10 @@ struct key_ask *key_source_ask(struct key_source *s,
                                const struct secret *refused, key_ask_fn done,
                                void *ctx);
 
+/* The service has not accepted that key: whoever asks next has the command run
+   again, if there is no newer one. NULL is allowed. */
+void key_source_refuse(struct key_source *s, const struct secret *key);
+
 /* Whether the same ask would be answered without waiting for the command. */
 bool key_source_has(const struct key_source *s, const struct secret *refused);
 

@@ -281,7 +281,8 @@ typedef void (*sandbox_progress_fn)(void *ctx, uint64_t done_bytes,
  */
 struct sandbox_ops {
     /* Makes the environment and the interpreter ready. May take minutes and
-       reports what it does in words. */
+       reports what it does in words: progress gets on_lost_ctx, and may come
+       later too, when the environment has to be made anew. */
     void (*open)(struct sandbox_backend *b,
                  void (*progress)(void *ctx, const char *what),
                  sandbox_done_fn done, void *ctx);
@@ -379,6 +380,10 @@ struct sandbox_backend {
        goes past a limit. The owner suspends it, with its variables. Same ctx.
      */
     void (*on_runaway)(void *ctx);
+
+    /* Set by struct sandbox before it calls retire: the program ends, and waits
+       for it. Else it may take a minute. */
+    bool at_end;
 
     /* Set by struct sandbox for retire, and for close behind that: what is
        billed could not be ended. text is borrowed. Same ctx. */

@@ -44,6 +44,9 @@ WARN_UNUSED int tty_start(struct tty *t, struct out *out,
                           const struct tty_handlers *on, void *ctx,
                           struct error *err);
 
+/* Others are told from now on. on and ctx are borrowed. */
+void tty_set_handlers(struct tty *t, const struct tty_handlers *on, void *ctx);
+
 void tty_set_input_mode(struct tty *t, const struct input_mode *mode);
 
 /* Sends the queries; on_caps follows. limit_ms: 300; 1,000 over SSH. */

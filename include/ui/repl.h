@@ -6,6 +6,8 @@
 #ifndef UI_REPL_H
 #define UI_REPL_H
 
+#include <stdbool.h>
+
 #include "base/cleanup.h"
 
 struct app;
@@ -23,6 +25,9 @@ void repl_free(struct repl *r);
 /* Greets, loads the files of the command line, prompts. The loop runs until
    the run has ended. */
 void repl_start(struct repl *r);
+
+/* Whether Ctrl-C was typed behind what leaves: nobody wants to wait. */
+bool repl_is_hurried(const struct repl *r);
 
 int repl_exit_status(const struct repl *r);
 

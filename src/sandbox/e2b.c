@@ -119,7 +119,6 @@ open_sandbox(struct sandbox_backend *b,
     e->done = done;
     e->op_ctx = ctx;
     e->progress = progress;
-    e->progress_ctx = ctx;
     e2b_set_phase(e, E2B_PHASE_OPENING);
     e2b_open_begin(e);
 }

@@ -135,8 +135,6 @@ struct e2b {
 
     /* Opening. */
     void (*progress)(void *ctx, const char *what);
-    void *progress_ctx;
-
     size_t n_dirs;         /* that were made */
     bool open_was_retried; /* the interpreter has begun once more */
 

@@ -165,6 +165,9 @@ check_key(struct e2b_leftovers *l, const struct e2b_result *result)
 {
     if (result->fault == E2B_FAULT_AUTH) {
         l->key_is_bad = true;
+        if (l->key_source != NULL) {
+            key_source_refuse(l->key_source, l->own_key);
+        }
     }
 }
 

@@ -32,7 +32,7 @@ tell(struct e2b *e, const char *what)
 {
     if (e->progress != NULL) {
         e2b_enter(e);
-        e->progress(e->progress_ctx, what);
+        e->progress(e->base.on_lost_ctx, what);
         e2b_leave(e);
     }
 }
@@ -570,6 +570,9 @@ e2b_check_key(struct e2b *e, const struct e2b_result *result)
 {
     if (result->fault == E2B_FAULT_AUTH) {
         e->key_is_bad = true;
+        if (e->config.key_source != NULL) {
+            key_source_refuse(e->config.key_source, e->own_key);
+        }
     } else if (result->err == NULL) {
         e->key_is_bad = false;
         e->other_key_was_asked = false;

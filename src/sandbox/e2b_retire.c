@@ -21,11 +21,17 @@
 
 #define LOG_MODULE "e2b"
 
-/* How long the service has to end a sandbox that nobody wants any more. */
+/* How long the service has to end a sandbox that nobody wants any more, and how
+   long what was still being made is looked for, which no list shows before. The
+   end of the program waits for it, and a create takes 75 s at most. */
 #define END_MS 10000
-/* And for what was still being made, which no list shows before. */
 #define MAKING_MS 6000
-#define LOOK_AGAIN_MS 500
+#define PATIENT_MS 90000
+#define PATIENT_MAKING_MS 80000
+
+/* Between two rounds, twice as long each time. */
+#define FIRST_PAUSE_MS 500
+#define MAX_PAUSE_MS 15000
 
 #define MAX_IDS 8
 
@@ -33,6 +39,8 @@
 struct going {
     char id[E2B_MAX_ID_BYTES + 1];
     bool has_ended;
+    bool is_refused; /* asking again is of no use */
+    char *why;       /* owned; NULL: it was not tried yet, or has ended */
 };
 
 /* With requests of its own: what else was asked of the service is dropped. */
@@ -46,8 +54,10 @@ struct e2b_farewell {
     struct key_ask *key_asked; /* borrowed: from the source of e */
     bool key_was_asked;
     struct loop_timer *limit; /* then it is given up */
-    struct loop_timer *pause; /* then it is looked again */
-    struct loop_task *over;   /* done comes from the loop */
+    struct loop_timer *pause; /* then another round begins */
+    int64_t pause_ms;
+    bool is_patient;        /* nobody waits */
+    struct loop_task *over; /* done comes from the loop */
 
     struct e2b_pair labels[E2B_N_LABELS];
     size_t n_labels;
@@ -56,8 +66,9 @@ struct e2b_farewell {
     int64_t making_until_ms; /* monotonic; 0: none is being made */
     struct going ids[MAX_IDS];
     size_t n_ids;
-    size_t next;  /* of ids: whose turn it is */
-    bool unknown; /* whether there are others */
+    size_t next;      /* of ids: whose turn it is */
+    bool unknown;     /* whether there are others */
+    bool may_be_made; /* it was not there in time */
 };
 
 static void end_next(struct e2b_farewell *f);
@@ -73,52 +84,71 @@ free_farewell(struct e2b_farewell *f)
     loop_task_remove(f->over);
     key_ask_drop(f->key_asked);
     e2b_api_free(f->api);
+    for (size_t i = 0; i < f->n_ids; i++) {
+        free(f->ids[i].why);
+    }
     free(f);
 }
 
 /* --- what is left --- */
 
-/* It is billed until its time is over, which nobody renews. id NULL: it is not
-   known. */
+/* It is billed until its time is over, which nobody renews. */
 static void
-tell_left(const struct e2b_farewell *f, const char *id)
+tell(const struct e2b_farewell *f, const char *what, int64_t left_ms)
 {
     const struct e2b *e = f->e;
-    bool is_known = id != NULL && e->has_sandbox && str_eq(id, e->sandbox.id);
-    int64_t left_ms = is_known ? e->end_ms - clock_wall_ms() : -1;
-    AUTO_FREE char *what = NULL;
+    AUTO_FREE char *text = xasprintf(
+        "%s; it %s in %lld min at most", what,
+        e->config.auto_pause ? "is paused by itself" : "ends by itself",
+        (long long)((left_ms > 0 ? left_ms : e->config.timeout_s * 1000) /
+                        60000 +
+                    1));
+
+    e->base.on_left(e->base.on_lost_ctx, text);
+}
+
+static void
+tell_left(const struct e2b_farewell *f, const struct going *g)
+{
+    const struct e2b *e = f->e;
+    bool is_own = e->has_sandbox && str_eq(g->id, e->sandbox.id);
+    AUTO_FREE char *what =
+        g->why != NULL
+            ? xasprintf("sandbox %s could not be ended: %s", g->id, g->why)
+            : xasprintf("sandbox %s at %s could not be ended", g->id,
+                        e2b_api_host(f->api));
     AUTO_FREE char *text = NULL;
 
-    if (left_ms < 0) {
-        left_ms = e->config.timeout_s * 1000;
-    }
-    if (is_known && e->is_paused) {
-        what = xstrdup("is paused, and stays");
+    if (is_own && e->is_paused) {
+        text = xasprintf("%s; it is paused, and stays", what);
+        e->base.on_left(e->base.on_lost_ctx, text);
     } else {
-        what = xasprintf("%s in %lld min at most",
-                         e->config.auto_pause ? "is paused by itself"
-                                              : "ends by itself",
-                         (long long)(left_ms / 60000 + 1));
+        tell(f, what, is_own ? e->end_ms - clock_wall_ms() : 0);
     }
-    text =
-        xasprintf("sandbox %s at %s could not be ended; it %s",
-                  id != NULL ? id : "of this run", e2b_api_host(f->api), what);
-    e->base.on_left(e->base.on_lost_ctx, text);
 }
 
 static void
 tell_what_is_left(const struct e2b_farewell *f)
 {
+    AUTO_FREE char *what = NULL;
+
     if (f->api == NULL || f->e->base.on_left == NULL) {
         return;
     }
     for (size_t i = 0; i < f->n_ids; i++) {
         if (!f->ids[i].has_ended) {
-            tell_left(f, f->ids[i].id);
+            tell_left(f, &f->ids[i]);
         }
     }
-    if (f->unknown || f->is_listing || f->pause != NULL) {
-        tell_left(f, NULL);
+    if (f->unknown || f->is_listing) {
+        what = xasprintf("a sandbox of this run at %s could not be ended, if "
+                         "there is one",
+                         e2b_api_host(f->api));
+        tell(f, what, 0);
+    } else if (f->may_be_made || f->making_until_ms > 0) {
+        what = xasprintf("a sandbox may still be made at %s",
+                         e2b_api_host(f->api));
+        tell(f, what, 0);
     }
 }
 
@@ -146,7 +176,6 @@ end_farewell(struct e2b_farewell *f)
 {
     loop_timer_remove(f->limit);
     loop_timer_remove(f->pause);
-    f->unknown |= f->pause != NULL;
     f->limit = f->pause = NULL;
     f->over = loop_defer(f->e->loop, on_over, f);
 }
@@ -221,10 +250,18 @@ static void
 on_ended(void *ctx, struct e2b_result *result)
 {
     struct e2b_farewell *f = ctx;
+    struct going *g = &f->ids[f->next - 1];
 
     f->call = NULL;
-    f->ids[f->next - 1].has_ended = result->err == NULL;
+    g->has_ended = result->err == NULL;
+    free(take_ptr(&g->why));
+    if (result->err != NULL) {
+        g->why = xstrdup(result->err->msg);
+        g->is_refused =
+            result->err->code != ERR_NET && result->err->code != ERR_OVERLOADED;
+    }
     if (ask_other_key(f, result)) {
+        g->is_refused = false;
         f->next--;
     } else if (f->over == NULL) {
         end_next(f);
@@ -237,7 +274,8 @@ on_pause_over(void *ctx)
     struct e2b_farewell *f = ctx;
 
     f->pause = NULL;
-    f->looks = true;
+    f->next = 0;
+    f->looks = f->making_until_ms > 0;
     end_next(f);
 }
 
@@ -275,12 +313,43 @@ on_found(void *ctx, struct e2b_result *result)
     for (size_t i = 0; i < result->n_sandboxes; i++) {
         is_new |= add_id(f, result->sandboxes[i].id);
     }
-    /* What was being made, unless it is one that was to be ended before. */
-    if (is_new && f->e->n_strays == 0) {
+    /* What was being made, unless it is one that was to be ended before. And
+       what is not told now is not told later. */
+    if ((is_new && f->e->n_strays == 0) || f->unknown) {
         f->making_until_ms = 0;
     }
     if (f->over == NULL) {
         end_next(f);
+    }
+}
+
+/* Whether there is one that may be ended yet by asking again. */
+static bool
+has_more(const struct e2b_farewell *f)
+{
+    for (size_t i = 0; i < f->n_ids; i++) {
+        if (!f->ids[i].has_ended && !f->ids[i].is_refused) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* This round is over. */
+static void
+end_round(struct e2b_farewell *f)
+{
+    if (f->making_until_ms > 0 && clock_now_ms() >= f->making_until_ms) {
+        f->making_until_ms = 0;
+        f->may_be_made = !f->is_patient;
+    }
+    if (f->making_until_ms == 0 && !(f->is_patient && has_more(f))) {
+        end_farewell(f);
+        return;
+    }
+    f->pause = loop_add_timer(f->e->loop, f->pause_ms, on_pause_over, f);
+    if (f->is_patient && f->pause_ms < MAX_PAUSE_MS) {
+        f->pause_ms *= 2;
     }
 }
 
@@ -290,6 +359,10 @@ end_next(struct e2b_farewell *f)
 {
     struct error err = {0};
 
+    while (f->next < f->n_ids &&
+           (f->ids[f->next].has_ended || f->ids[f->next].is_refused)) {
+        f->next++;
+    }
     if (f->next < f->n_ids) {
         const char *id = f->ids[f->next++].id;
 
@@ -300,14 +373,12 @@ end_next(struct e2b_farewell *f)
             e2b_api_list(f->api, f->labels, f->n_labels, on_found, f, &err);
         f->is_listing = f->call != NULL;
         f->unknown = f->call == NULL;
-    } else if (clock_now_ms() < f->making_until_ms) {
-        f->pause = loop_add_timer(f->e->loop, LOOK_AGAIN_MS, on_pause_over, f);
+    } else {
+        end_round(f);
         return;
     }
-    if (err.code != ERR_NONE) {
-        LOG_WARN("%s", err.msg);
-    }
     if (f->call == NULL) {
+        LOG_WARN("%s", err.msg);
         end_farewell(f);
     }
 }
@@ -323,13 +394,17 @@ begin(struct e2b_farewell *f)
         end_farewell(f);
         return;
     }
-    f->limit = loop_add_timer(e->loop, END_MS, on_late, f);
+    f->is_patient = !e->base.at_end;
+    f->pause_ms = FIRST_PAUSE_MS;
+    f->limit = loop_add_timer(e->loop, f->is_patient ? PATIENT_MS : END_MS,
+                              on_late, f);
     if (e->has_sandbox) {
         add_id(f, e->sandbox.id);
     }
     f->looks = e->was_asked_for || e->n_strays > 0;
     if (e->was_asked_for) {
-        f->making_until_ms = clock_now_ms() + MAKING_MS;
+        f->making_until_ms =
+            clock_now_ms() + (f->is_patient ? PATIENT_MAKING_MS : MAKING_MS);
     }
     end_next(f);
 }

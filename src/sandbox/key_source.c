@@ -120,6 +120,14 @@ key_source_has(const struct key_source *s, const struct secret *refused)
     return s->run == NULL && s->current != NULL && s->current != refused;
 }
 
+void
+key_source_refuse(struct key_source *s, const struct secret *key)
+{
+    /* Whoever waits for it is told by the service. */
+    if (s->asks == NULL && s->run == NULL && s->current == key)
+        s->current = NULL;
+}
+
 struct key_ask *
 key_source_ask(struct key_source *s, const struct secret *refused,
                key_ask_fn done, void *ctx)

@@ -60,6 +60,8 @@ struct sandbox_op {
     off_t offset;
     off_t limit;
     struct sandbox_backend *next_backend; /* owned; of a switch */
+    bool was_tried;         /* it could not be opened beside one that ends ... */
+    bool waits_for_retired; /* ... and is opened again when that has ended */
     struct error why;                     /* it cannot be opened */
 
     sandbox_progress_fn progress;
@@ -289,6 +291,9 @@ bool sandbox_can_switch(const struct sandbox *sb, const struct sandbox_op *op);
 
 /* Begins to open the new back end. */
 void sandbox_switch_begin(struct sandbox_op *op);
+
+/* All that were ending have: a switch that waits for it begins again. */
+void sandbox_switch_go_on(struct sandbox *sb);
 
 /* --- sandbox_retire.c --- */
 

@@ -41,7 +41,10 @@ on_ended(void *ctx)
         p = &(*p)->next;
     *p = r->next;
     free_retired(r);
-    if (sb->retired == NULL && sb->on_retired != NULL)
+    if (sb->retired != NULL)
+        return;
+    sandbox_switch_go_on(sb);
+    if (sb->on_retired != NULL)
         sb->on_retired(sb->on_retired_ctx);
 }
 
@@ -92,6 +95,7 @@ bool
 sandbox_retire(struct sandbox *sb, void (*done)(void *ctx), void *ctx)
 {
     assert(sb->depth == 0);
+    sb->backend->at_end = true;
     sandbox_retire_backend(sb, take_ptr(&sb->backend));
     sandbox_drop_all(sb);
     sb->on_retired = done;

@@ -67,21 +67,18 @@ take_place(struct sandbox *sb, struct sandbox_op *op)
 }
 
 static void
-tell_progress(void *ctx, const char *what)
-{
-    const struct sandbox_op *op = ctx;
-
-    sandbox_tell_progress(op->sb, what);
-}
-
-static void
 handle_opened(void *ctx, enum sandbox_end end, const struct error *err)
 {
     struct sandbox_op *op = ctx;
     struct sandbox *sb = op->sb;
 
     sandbox_enter(sb);
-    if (end != SANDBOX_DONE) {
+    if (end != SANDBOX_DONE && err->code == ERR_LIMIT && sb->retired != NULL &&
+        !op->was_tried && !op->cancelled) {
+        /* One too many: the one that is ending is the last of them. */
+        op->was_tried = true;
+        op->waits_for_retired = true;
+    } else if (end != SANDBOX_DONE) {
         op->why = *err;
         sandbox_schedule(sb);
     } else if (!op->cancelled) {
@@ -94,6 +91,15 @@ void
 sandbox_switch_begin(struct sandbox_op *op)
 {
     op->running = true;
-    op->next_backend->ops->open(op->next_backend, tell_progress, handle_opened,
-                                op);
+    op->waits_for_retired = false;
+    op->next_backend->on_lost_ctx = op->sb;
+    op->next_backend->ops->open(op->next_backend, sandbox_tell_progress,
+                                handle_opened, op);
+}
+
+void
+sandbox_switch_go_on(struct sandbox *sb)
+{
+    if (sb->first != NULL && sb->first->waits_for_retired)
+        sandbox_switch_begin(sb->first);
 }

@@ -601,6 +601,13 @@ tty_start(struct tty *t, struct out *out, const struct tty_handlers *on,
 }
 
 void
+tty_set_handlers(struct tty *t, const struct tty_handlers *on, void *ctx)
+{
+    t->on = on;
+    t->ctx = ctx;
+}
+
+void
 tty_restore(struct tty *t)
 {
     for (size_t i = 0; i < LEN(t->signals); i++)

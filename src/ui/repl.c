@@ -42,6 +42,7 @@ struct repl {
     bool told_sandbox;       /* why no cell can run has been said */
     bool is_reduced;         /* the isolation of cells */
     bool leaving;
+    bool is_hurried; /* Ctrl-C came behind what leaves */
     int status;
 };
 
@@ -210,7 +211,10 @@ on_unit(void *ctx, const struct input_unit *unit)
 {
     struct repl *r = ctx;
 
-    lineedit_unit(r->le, unit);
+    if (!r->leaving)
+        lineedit_unit(r->le, unit);
+    else if (unit->kind == INPUT_INTERRUPT)
+        r->is_hurried = true;
 }
 
 static void
@@ -319,6 +323,12 @@ repl_start(struct repl *r)
     sandbox_open(r->config.sandbox);
     app_find_leftovers(r->app);
     prompt(r);
+}
+
+bool
+repl_is_hurried(const struct repl *r)
+{
+    return r->is_hurried;
 }
 
 int

@@ -82,7 +82,7 @@ fake_open(struct sandbox_backend *b,
 {
     struct fake *f = fake_of(b);
 
-    progress(ctx, "opening");
+    progress(b->on_lost_ctx, "opening");
     find_files_lost(f);
     end_with(f, "open", done, ctx, f->open_ends);
     if (f->opens_never)

@@ -255,6 +255,33 @@ test_a_refused_key_is_not(void **state)
     tear_down(&s);
 }
 
+/* By another who has not got it by an ask of his own. */
+static void
+test_a_key_is_refused_for_who_comes_later(void **state)
+{
+    struct user one = {0};
+    struct user two = {0};
+    const struct secret *first = NULL;
+    struct scene s;
+
+    (void)state;
+    set_up(&s, PRINT);
+    ask(&s, &one, NULL);
+    loop_run(s.loop);
+    first = one.key;
+    key_source_refuse(s.source, first);
+    assert_false(key_source_has(s.source, NULL));
+    ask(&s, &two, NULL);
+    loop_run(s.loop);
+    expect_key(&two, 1, "e2b_key_2");
+    /* The old one is refused once more by somebody: no news. */
+    key_source_refuse(s.source, first);
+    key_source_refuse(s.source, NULL);
+    assert_true(key_source_has(s.source, NULL));
+    assert_int_equal(count_runs(&s), 2);
+    tear_down(&s);
+}
+
 /* One who was to be told in the next round waits for the new key. */
 static void
 test_a_refusal_is_for_all(void **state)
@@ -632,6 +659,7 @@ main(void)
         cmocka_unit_test(test_asks_share_a_run),
         cmocka_unit_test(test_a_key_is_given_again),
         cmocka_unit_test(test_a_refused_key_is_not),
+        cmocka_unit_test(test_a_key_is_refused_for_who_comes_later),
         cmocka_unit_test(test_a_refusal_is_for_all),
         cmocka_unit_test(test_a_refusal_in_a_callback),
         cmocka_unit_test(test_after_a_failure_it_runs_again),

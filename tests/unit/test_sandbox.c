@@ -63,7 +63,7 @@ fake_open(struct sandbox_backend *b,
 {
     struct fake *f = fake_of(b);
 
-    progress(ctx, "opening");
+    progress(b->on_lost_ctx, "opening");
     sbuf_add_str(f->log, "open ");
     end_with(f, done, ctx, f->n_failing_opens-- > 0 ? ERR_SANDBOX : ERR_NONE);
 }

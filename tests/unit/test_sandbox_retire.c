@@ -196,6 +196,33 @@ test_the_end_of_a_local_one(void **state)
     finish(&t, "A:run(wait,2) A:close ");
 }
 
+/* An account may allow one at a time. */
+static void
+test_a_switch_waits_for_the_one_before(void **state)
+{
+    struct test t;
+    struct fake *next = NULL;
+
+    (void)state;
+    begin_slow(&t);
+    switch_to(&t, make_fake(&t, 'B'));
+    settle(&t, "B:open A:retire <0,-> ");
+    next = make_fake(&t, 'C');
+    next->open_ends = ERR_LIMIT;
+    switch_to(&t, next);
+    turn(&t);
+    settle_now(&t, "C:open ");
+    next->open_ends = ERR_NONE;
+    release(&t, 'A');
+    settle(&t, "A:close C:open B:close <0,-> ");
+    /* Without one that is ending, it is as it is. */
+    next = make_fake(&t, 'B');
+    next->open_ends = ERR_LIMIT;
+    switch_to(&t, next);
+    settle(&t, "B:open <1,limit> B:close ");
+    finish(&t, "C:close ");
+}
+
 static void
 on_done_and_free(void *ctx, enum sandbox_end end, const struct error *err)
 {
@@ -229,6 +256,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_old_one_ends_beside_the_new_one),
         cmocka_unit_test(test_a_switch_that_fails_or_is_given_up),
+        cmocka_unit_test(test_a_switch_waits_for_the_one_before),
         cmocka_unit_test(test_the_end),
         cmocka_unit_test(test_the_end_that_is_given_up),
         cmocka_unit_test(test_the_end_of_a_local_one),
