@@ -220,14 +220,15 @@ fill_info(struct sandbox_backend *b, struct sandbox_info *info)
     info->pauses_at_end = e->config.auto_pause;
     info->end_is_fixed = e->no_renewal;
     info->billed_ms = e2b_billed_ms(e);
+    /* Also when there is none any more: what it cost depends on it. */
+    info->cpu_count = e->cpu_count;
+    info->memory_mib = e->memory_mib;
     if (!e->has_sandbox) {
         return;
     }
     info->id = e->sandbox.id;
     info->made_ms = e->made_ms;
     info->end_ms = e->is_paused ? 0 : e->end_ms;
-    info->cpu_count = e->sandbox.cpu_count;
-    info->memory_mib = e->sandbox.memory_mib;
     if (e->runner == NULL || !e->runner_ready) {
         return;
     }

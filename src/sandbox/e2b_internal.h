@@ -121,6 +121,8 @@ struct e2b {
     int64_t end_ms;       /* wall clock; 0: not known */
     int64_t since_ms;     /* monotonic; since when it is billed; 0: it is not */
     int64_t billed_ms;    /* before that */
+    int cpu_count;        /* of the last one whose size is known; 0: of none */
+    int memory_mib;
 
     struct e2b_runner *runner; /* owned; NULL: none is open */
     bool runner_ready;

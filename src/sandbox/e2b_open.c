@@ -359,6 +359,17 @@ make_workspace(struct e2b *e)
 
 /* --- the sandbox --- */
 
+static void
+note_size(struct e2b *e)
+{
+    if (e->sandbox.cpu_count > 0) {
+        e->cpu_count = e->sandbox.cpu_count;
+    }
+    if (e->sandbox.memory_mib > 0) {
+        e->memory_mib = e->sandbox.memory_mib;
+    }
+}
+
 int
 e2b_take_sandbox(struct e2b *e, struct e2b_result *result, struct error *err)
 {
@@ -378,6 +389,7 @@ e2b_take_sandbox(struct e2b *e, struct e2b_result *result, struct error *err)
     memset(s, 0, sizeof(*s));
     e->sandbox.cpu_count = cpu_count;
     e->sandbox.memory_mib = memory_mib;
+    note_size(e);
     e->has_sandbox = true;
     e->is_paused = false;
     e->is_unsure = false;
@@ -450,6 +462,7 @@ on_described(void *ctx, struct e2b_result *result)
     if (s != NULL) {
         e->sandbox.cpu_count = s->cpu_count;
         e->sandbox.memory_mib = s->memory_mib;
+        note_size(e);
         if (s->end_ms > 0) {
             e->end_ms = s->end_ms;
         }

@@ -214,8 +214,8 @@ command_sandbox_kill(struct app *app, char *const *words, size_t n_words,
 
     if (find_host(app) == NULL) {
         error_fill(err, ERR_USAGE,
-                   ":sandbox kill: cells run on this machine, so that no "
-                   "earlier run has left a sandbox with a service");
+                   ":sandbox kill works where cells run at a service: first "
+                   ":sandbox NAME");
         return CMD_ERROR;
     }
     /* The search at the start may still go on. */

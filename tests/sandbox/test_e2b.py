@@ -325,6 +325,8 @@ def test_it_is_rebuilt_once():
         cell = lose_under_a_cell(sb)
         assert cell.end == "lost" and "in its place" in cell.message, cell
         assert n_created(sb) == 2
+        # What they have cost can still be told.
+        assert sb.info()["cpu_count"] > 0 and sb.info()["billed_ms"] > 0
         cell = sb.cell("import os\nprint(os.path.exists('ran'))", timeout=90)
         assert cell.stdout == "False\n" and n_created(sb) == 3, cell
         cell = lose_under_a_cell(sb)
