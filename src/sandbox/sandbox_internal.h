@@ -60,9 +60,9 @@ struct sandbox_op {
     off_t offset;
     off_t limit;
     struct sandbox_backend *next_backend; /* owned; of a switch */
-    bool was_tried;         /* it could not be opened beside one that ends ... */
+    bool was_tried; /* it could not be opened beside one that ends ... */
     bool waits_for_retired; /* ... and is opened again when that has ended */
-    struct error why;                     /* it cannot be opened */
+    struct error why;       /* it cannot be opened */
 
     sandbox_progress_fn progress;
     sandbox_done_fn done;
