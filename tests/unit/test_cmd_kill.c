@@ -326,7 +326,7 @@ test_kill_that_finds_nothing_out(void **state)
     assert_string_equal(v.asked, "");
     v.host = NULL;
     line(s, ":sandbox kill");
-    says(s, 1, "error: :sandbox kill: cells run on this machine");
+    says(s, 1, "error: :sandbox kill works where cells run at a service");
     assert_int_equal(s->code, ERR_USAGE);
     line(s, ":sandbox kil");
     says(s, 1, "error: there is no sandbox 'kil'");
