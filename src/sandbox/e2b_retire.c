@@ -174,6 +174,9 @@ on_over(void *ctx)
 static void
 end_farewell(struct e2b_farewell *f)
 {
+    if (f->over != NULL) {
+        return;
+    }
     loop_timer_remove(f->limit);
     loop_timer_remove(f->pause);
     f->limit = f->pause = NULL;
