@@ -91,13 +91,6 @@ settle_now(struct test *t, const char *expect)
     sbuf_clear(&t->log);
 }
 
-static struct sandbox_op *
-switch_to(struct test *t, struct fake *next)
-{
-    t->n_open++;
-    return sandbox_switch(t->sb, &next->sandbox.base, on_done, t);
-}
-
 /* Cells run in the new one while the old one still ends. */
 static void
 test_the_old_one_ends_beside_the_new_one(void **state)

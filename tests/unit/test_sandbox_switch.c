@@ -12,13 +12,6 @@
     "The user has switched to another sandbox, "                               \
     "\"B\". " SANDBOX_FILES_LOST_TEXT
 
-static struct sandbox_op *
-switch_to(struct test *t, struct fake *next)
-{
-    t->n_open++;
-    return sandbox_switch(t->sb, &next->sandbox.base, on_done, t);
-}
-
 static void
 load(struct test *t, const char *name, const char *setup)
 {
